@@ -30,7 +30,7 @@ std::string name_of(const std::vector<std::string>& command) {
 
 std::pair<std::string, std::string> mount_of(const std::string& entry) {
   const auto equals = entry.find('=');
-  if (equals == std::string::npos || equals == 0)
+  if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size())
     throw InputError(fmt::format("--mount '{}': expected NAME=PATH", entry));
   return {entry.substr(0, equals), entry.substr(equals + 1)};
 }
@@ -205,7 +205,9 @@ class SubmitCommand final : public Command {
       const auto [name, path] = mount_of(entry);
       job.mounts[name] = std::filesystem::absolute(path).string();
     }
-    if (job.directory.empty()) job.directory = std::filesystem::current_path().string();
+    // An image has none of this host's folders.
+    if (job.directory.empty())
+      job.directory = engine_ == "kubernetes" ? "/" : std::filesystem::current_path().string();
     if (job.name.empty() && !job.command.empty()) job.name = name_of(job.command);
     check(job);
     return job;

@@ -93,7 +93,8 @@ std::string Jobs::describe(const Job& job) {
 Jobs::Submitted Jobs::submit(const Job& job) {
   check(job);
   check_mounts(job);
-  engine_jobs();  // which says at once that there is no cluster
+  if (!job.after.empty()) folders_.find(job.after);  // before there is one of this job
+  engine_jobs();                                     // which says at once that there is no cluster
   {
     // Of an elastic job the coordinator alone is submitted here: would there ever be nodes for the others?
     Submission largest = submission_of(job, JobFolder(folders_.root()), 1);

@@ -183,11 +183,12 @@ void start_daemons(const fs::path& folder) {
   start_daemon({"slurmd", "-N", "head", "-b", "-f", in("slurm.conf")});
 }
 
-void wait_until_it_answers(const fs::path& folder) {
+// With `state`, when that is the head's: "idle" of a new one.
+void wait_until_it_answers(const fs::path& folder, std::string_view state = "") {
   const Deadline deadline(command_timeout(), kCommandTimeout);
   for (;;) {
     const CommandResult result = run_command({.words = {"sinfo", "-h", "-n", "head", "-o", "%T"}});
-    if (result.exit_code == 0 && result.output.starts_with("idle")) return;
+    if (result.exit_code == 0 && !result.output.empty() && result.output.starts_with(state)) return;
     if (deadline.passed()) {
       throw TimeoutError(fmt::format("Slurm did not answer {}: {}{}\n{}", deadline.describe(),
                                      result.output, result.errors,
@@ -213,9 +214,10 @@ void check_programs() {
 // It will be removed: nothing of anybody else's may be in it.
 void check_folder(const fs::path& folder) {
   const auto text = folder.string();
-  if (text.find_first_of(" \t\n'\"\\,#=") != std::string::npos)
+  if (text.find_first_of(" \t\n'\"\\,#=%") != std::string::npos)
     throw InputError(fmt::format(
-        "--folder '{}': Slurm's files cannot have spaces, quotes, commas, # or = in paths", text));
+        "--folder '{}': Slurm's files cannot have spaces, quotes, commas, #, = or % in paths",
+        text));
   if ((folder / "run/munge.sock").string().size() >= sizeof(sockaddr_un::sun_path)) {
     throw InputError(
         fmt::format("--folder {}: the path is too long for a socket's name, of at most {} letters",
@@ -230,9 +232,11 @@ void check_folder(const fs::path& folder) {
   }
   std::error_code error;
   for (const auto& entry : entries_of(folder, error).value_or(std::vector<fs::path>{})) {
-    if (entry.filename() == "jobs") continue;
+    const auto name = entry.filename().string();
+    // What an `up` has left that was killed at once, too.
+    if (name == "jobs" || name.starts_with("cluster.toml.tmp-")) continue;
     throw InputError(fmt::format("--folder {}: expected a new folder, or an empty one; {} is in it",
-                                 text, entry.filename().string()));
+                                 text, name));
   }
 }
 
@@ -298,7 +302,7 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
     write_files(options, settings);
     ::setenv("SLURM_CONF", settings.slurm_conf.c_str(), 1);
     start_daemons(options.folder);
-    wait_until_it_answers(options.folder);
+    wait_until_it_answers(options.folder, "idle");
     start_daemon({"strigger", "--set", "--node", "--down", "--flags=PERM",
                   "--program=" + (options.folder / "repair").string()});
   } catch (const std::exception&) {

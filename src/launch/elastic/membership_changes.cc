@@ -31,6 +31,13 @@ bool Membership::waits_for_successors(Time now) {
     some_start = some_start || (worker.phase == Phase::starting && !worker.stopped);
     hurries = hurries || (worker.phase == Phase::member && host_states_[worker.host].is_taken_back);
   }
+  // A host that could not be used is tried again.
+  for (const Host& host : hosts_) {
+    const Time usable_from = host_states_[host.name].usable_from;
+    if (host.slots < 1 || usable_from <= now) continue;
+    some_start = true;
+    wake_at(usable_from);
+  }
   if (!last_) last_ = now;
   const auto end = *last_ + (hurries ? std::min(kHurry, limits_.timeout) : limits_.timeout);
   if (!some_start || now >= end) return false;

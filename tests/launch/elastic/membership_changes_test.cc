@@ -47,8 +47,30 @@ TEST_F(Successors, WhoWouldComeAndDoesNotIsNotWaitedForLonger) {
   take();
   ended(2, Ending::failed);
   ended(3, Ending::failed);
+  EXPECT_EQ(interrupts_, 0) << "they are started once more";
+  pass(Milliseconds{5000});
   EXPECT_EQ(interrupts_, 1) << "nobody comes";
   EXPECT_EQ(leaving_, (Workers{0, 1}));
+}
+
+// As one whose login is not up yet.
+TEST_F(Successors, AHostThatCannotBeUsedYetIsTriedAgain) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2, .first_cooldown = Milliseconds{1000}},
+        {{"a", 2}});
+  ready(0);
+  ready(1);
+  membership_->set_hosts({{"b", 2}}, now_);
+  take();
+  membership_->lost("b", "cannot be reached", now_);
+  take();
+  const auto before = started_.size();
+  EXPECT_EQ(interrupts_, 0);
+  pass(Milliseconds{1000});
+  ASSERT_EQ(started_.size(), before + 2);
+  EXPECT_EQ(interrupts_, 0);
+  for (auto one = started_.end() - 2; one != started_.end(); ++one) ready(one->worker);
+  EXPECT_EQ(interrupts_, 1);
+  EXPECT_EQ(failure_, "");
 }
 
 // One after the other, as agents hear of it.
