@@ -175,7 +175,8 @@ class SlurmEngine final : public Engine {
     };
     std::string remedy;
     if (settings_.is_private && says("Unable to contact slurm controller"))
-      remedy = ": sullae cluster up starts it again";
+      remedy =
+          ": sullae cluster up starts it again, after sullae cluster down where a part of it runs";
     if (says("Could not establish a configuration source"))
       remedy = ": there is no Slurm here; sullae cluster up starts one on this machine";
     throw Error(
