@@ -60,12 +60,11 @@ class StreamSession final : public Session,
  public:
   template <class... Args>
   StreamSession(SessionHost& host, Args&&... args)
-      : host_(host), stream_(std::forward<Args>(args)...), timer_(stream_.get_executor()) {
-    host_.add(*this);
-  }
+      : host_(host), stream_(std::forward<Args>(args)...), timer_(stream_.get_executor()) {}
   ~StreamSession() override { host_.remove(*this); }
 
   void start() {
+    host_.add(*this);  // whoever finds it there may ask for a pointer to it
     net::dispatch(stream_.get_executor(), [self = this->shared_from_this()] {
       if constexpr (std::is_same_v<Stream, TlsStream>) {
         self->tcp_stream().expires_after(self->host_.options().read_timeout);
