@@ -188,20 +188,16 @@ class Server::Impl final : public SessionHost {
                            [this](boost::system::error_code error, tcp::socket socket) {
                              if (error == net::error::operation_aborted) return;
                              if (error) return accept_later();
-                             try {
-                               start(std::move(socket));
-                             } catch (const std::exception& wrong) {  // out of memory, say
-                               log::warning("a connection is not taken: {}", wrong.what());
-                             }
+                             start(std::move(socket));
                              if (acceptor_.is_open()) accept();
                            });
   }
 
-  // Connections that are there already, whose clients may have sent a request.
+  // Connections that are there already, whose clients may have sent a request; not as many as come meanwhile.
   void accept_waiting() {
     boost::system::error_code error;
     acceptor_.non_blocking(true, error);
-    while (!error) {
+    for (int i = 0; i < net::socket_base::max_listen_connections && !error; ++i) {
       tcp::socket socket(net::make_strand(io_));
       acceptor_.accept(socket, error);
       if (!error) start(std::move(socket));
@@ -226,7 +222,11 @@ class Server::Impl final : public SessionHost {
     }
     // Small answers must not wait for the client's acknowledgement of the one before.
     socket.set_option(tcp::no_delay(true), ignored);
-    start_session(std::move(socket), tls_ ? &*tls_ : nullptr, *this);
+    try {
+      start_session(std::move(socket), tls_ ? &*tls_ : nullptr, *this);
+    } catch (const std::exception& wrong) {  // out of memory, say
+      log::warning("a connection is not taken: {}", wrong.what());
+    }
   }
 
   ServerOptions options_;

@@ -171,7 +171,7 @@ std::optional<Job> OnlineModel::begin(bool at_once) {
   const bool is_called = last_call > rounds_.answered_call();
   const auto [count, oldest] = examples_.count_since(rounds_.attempted_revision());
   if (!is_called && count == 0) return std::nullopt;
-  if (awaits_server() || (!is_called && !at_once && rests_after_failure())) return std::nullopt;
+  if (awaits_server()) return std::nullopt;
   if (!read_config() || !config_.enabled) return std::nullopt;
   const Waiting waiting{.examples = count, .oldest = oldest, .called = is_called || at_once};
   round_ = {.trigger = trigger_of(waiting, config_, milliseconds_now()),
@@ -179,6 +179,7 @@ std::optional<Job> OnlineModel::begin(bool at_once) {
             .call = last_call,
             .started = milliseconds_now()};
   if (round_.trigger.empty()) return std::nullopt;
+  if (!waiting.called && rests_after_failure()) return std::nullopt;
   try {
     Job job = prepare();
     const auto changed = job.added.size() - job.first_changed;

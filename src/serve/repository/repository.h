@@ -83,8 +83,8 @@ class Repository {
   RepositoryOptions options_;
   mutable std::shared_mutex mutex_;
   std::map<std::string, std::shared_ptr<ServedModel>> models_;  // guarded by mutex_
+  bool has_looked_ = false;                                     // for them; guarded by mutex_
   std::atomic<bool> started_ = false;
-  std::atomic<bool> has_looked_ = false;  // for models
 
   std::mutex retired_mutex_;
   std::vector<std::shared_ptr<Version>> retired_;  // guarded by retired_mutex_

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "base/percent.h"
 #include "storage/s3/xml.h"
 
@@ -109,7 +112,11 @@ bool S3Client::is_elsewhere(const HttpResponse& answer, const std::string& asked
   if (const auto said = answer.headers.find("x-amz-bucket-region"); said != answer.headers.end())
     region = said->second;
   if (region.empty()) region = error_in(answer).region;
-  if (region.empty() || region == asked) return false;
+  // It becomes a part of the host that is asked next.
+  const auto is_of_names = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-';
+  };
+  if (region.empty() || region == asked || !std::ranges::all_of(region, is_of_names)) return false;
   const std::lock_guard lock(mutex_);
   if (place_.region == asked) place_ = place_in(region);
   return true;
