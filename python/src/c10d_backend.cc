@@ -3,7 +3,6 @@
 #include <c10/core/InferenceMode.h>
 #include <pybind11/pybind11.h>
 
-#include <algorithm>
 #include <ranges>
 #include <utility>
 
@@ -26,12 +25,6 @@ Groups& groups() {
   return *groups;
 }
 
-std::chrono::milliseconds left_until(std::chrono::steady_clock::time_point end) {
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-  return std::max(left, std::chrono::milliseconds{1});
-}
-
 }  // namespace
 
 using c10d::OpType;
@@ -51,15 +44,15 @@ C10dBackend::~C10dBackend() {
 }
 
 void C10dBackend::end_all(std::chrono::milliseconds limit) {
-  const auto end = std::chrono::steady_clock::now() + limit;
+  const Deadline deadline(limit, "the limit for operations at the end of a program");
   {
     const std::lock_guard lock(groups().mutex);
-    for (C10dBackend* const group : groups().all | std::views::reverse) group->end_by(end);
+    for (C10dBackend* const group : groups().all | std::views::reverse) group->end_by(deadline);
   }
-  CallbackThreads::end_all(left_until(end));
+  CallbackThreads::end_all(deadline.remaining());
 }
 
-void C10dBackend::end_by(std::chrono::steady_clock::time_point end) {
+void C10dBackend::end_by(const Deadline& deadline) {
   if (!process_.is_here() || world_.has_left()) return;
   Handle last;
   {
@@ -68,7 +61,7 @@ void C10dBackend::end_by(std::chrono::steady_clock::time_point end) {
   }
   bool is_done = true;
   try {
-    is_done = last.wait_for(left_until(end));
+    is_done = last.wait_for(deadline.remaining());
   } catch (const std::exception&) {
     // Whoever waits for it is told.
   }

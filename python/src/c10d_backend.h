@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/own_process.h"
 #include "c10d_tensors.h"
 #include "callback_threads.h"
@@ -81,7 +82,7 @@ class C10dBackend final : public c10d::Backend {
   Work work_of(c10d::OpType type, Tensors results, Handle handle, std::shared_ptr<void> kept,
                std::chrono::milliseconds limit = kNoTimeout) const;
   std::shared_ptr<void> keep(const at::Tensor& tensor, const Handle& handle) const;
-  void end_by(std::chrono::steady_clock::time_point end);
+  void end_by(const Deadline& deadline);
   Work receive(const at::Tensor& tensor, int from, int tag, c10d::OpType type);
 
   World world_;
