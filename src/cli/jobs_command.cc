@@ -135,7 +135,7 @@ class JobsCommand final : public Command {
     }
     const auto folder = cluster.jobs.find(id_);
     if (show_->parsed()) {
-      const auto view = cluster.jobs.view(folder);
+      const auto view = view_of(cluster.jobs, folder);
       if (json_) {
         fmt::print("{}\n", cluster::json_of(view).dump(2));
       } else {

@@ -121,7 +121,7 @@ class LogsCommand final : public Command {
     if (attempt > folder.attempts())
       throw InputError(fmt::format("job {} has had {} attempts", folder.id(), folder.attempts()));
     if (attempt == 0 && !follow_) {
-      const auto view = cluster.jobs.view(folder);
+      const auto view = view_of(cluster.jobs, folder);
       throw InputError(fmt::format("job {} has printed nothing: it is {}{}; --follow waits",
                                    folder.id(), to_text(view.state),
                                    view.reason.empty() ? "" : ": " + view.reason));

@@ -69,6 +69,7 @@ class SubmitCommand final : public Command {
     app.add_option("--time", time_,
                    "How long an attempt may take: minutes, 90m, 2h, 1-12:00:00; the job goes on in "
                    "the next one")
+        ->check(nonempty())
         ->type_name("TIME");
     app.add_option("--begin", given_.begin, "Begin not before: 2026-11-25T02:00:00")
         ->check(nonempty())

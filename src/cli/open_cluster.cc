@@ -38,6 +38,15 @@ std::string time_of(const cluster::JobView& view) {
       std::chrono::seconds{std::max<std::int64_t>(0, end - view.started)});
 }
 
+// Whoever looks sees it all the same where it cannot be kept.
+void keep_end(const cluster::Jobs& jobs, const cluster::JobView& view) {
+  try {
+    jobs.keep_end(view);
+  } catch (const Error& error) {
+    print_warnings({fmt::format("job {}: its end is not kept: {}", view.facts.id, error.what())});
+  }
+}
+
 }  // namespace
 
 OpenCluster::OpenCluster(const std::string& engine_name)
@@ -45,10 +54,16 @@ OpenCluster::OpenCluster(const std::string& engine_name)
       engine(cluster::make_engine(engine_name, settings)),
       jobs(settings, *engine) {}
 
+cluster::JobView view_of(cluster::Jobs& jobs, const cluster::JobFolder& folder) {
+  auto view = jobs.view(folder);
+  keep_end(jobs, view);
+  return view;
+}
+
 std::variant<cluster::JobView, std::string> view_or_problem(OpenCluster& cluster,
                                                             const cluster::JobFolder& folder) {
   try {
-    return cluster.jobs.view(folder);
+    return view_of(cluster.jobs, folder);
   } catch (const InputError&) {
     throw;
   } catch (const Error& error) {
@@ -65,6 +80,7 @@ void print_warnings(const std::vector<std::string>& problems) {
 std::vector<cluster::JobView> views_of(cluster::Jobs& jobs) {
   auto list = jobs.list();
   print_warnings(list.problems);
+  for (const auto& view : list.jobs) keep_end(jobs, view);
   return std::move(list.jobs);
 }
 

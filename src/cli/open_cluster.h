@@ -22,6 +22,8 @@ struct OpenCluster {
   cluster::Jobs jobs;
 };
 
+/// What the engine alone knows of its end is kept, as with all below.
+cluster::JobView view_of(cluster::Jobs& jobs, const cluster::JobFolder& folder);
 /// Or why the engine, too busy, does not answer. Throws where nobody is there to answer.
 std::variant<cluster::JobView, std::string> view_or_problem(OpenCluster& cluster,
                                                             const cluster::JobFolder& folder);

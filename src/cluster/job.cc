@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <regex>
 #include <sstream>
 
@@ -23,9 +25,8 @@ constexpr int kMostNodes = 100'000;
 constexpr int kMostRanks = 1024;  // of a node
 constexpr int kMostAttempts = 1'000'000;
 
-bool is_whole_number(const std::string& text) {
-  return !text.empty() &&
-         std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+bool is_priority(const std::string& text) {
+  return text == "high" || text == "low" || number_in<std::uint32_t>(text).has_value();
 }
 
 void require(bool condition, const std::string& message) {
@@ -92,9 +93,9 @@ void check(const Job& job) {
     require(find_invalid_utf8(word) == std::string::npos,
             fmt::format("'{}' is no UTF-8, and job.toml, which keeps the job, is",
                         replace_invalid_utf8(word)));
-  require(job.priority.empty() || job.priority == "high" || job.priority == "low" ||
-              is_whole_number(job.priority),
-          fmt::format("--priority '{}': expected high, low or a whole number", job.priority));
+  require(job.priority.empty() || is_priority(job.priority),
+          fmt::format("--priority '{}': expected high, low or a whole number up to {}",
+                      job.priority, std::numeric_limits<std::uint32_t>::max()));
   const Time begin = job.begin.empty() ? 0 : parse_time(job.begin, "--begin");
   require(job.deadline.empty() || begin < parse_time(job.deadline, "--deadline"),
           fmt::format("--begin {}, --deadline {}: expected them in this order", job.begin,
@@ -163,8 +164,9 @@ Job read_job(const std::filesystem::path& path, Job job) {
                       }},
                      {"time",
                       [&](const toml::node& node) {
+                        const auto text = file.text(node);
                         try {
-                          job.time = parse_time_limit(file.text(node), "time");
+                          job.time = parse_time_limit(text, "time");
                         } catch (const InputError& error) {
                           file.fail(node, error.what());
                         }

@@ -26,6 +26,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLockLimit{60};
+// Has the number of the newest job, which may have been removed.
+constexpr const char* kLast = ".last";
 
 constexpr std::array<std::pair<End, const char*>, 6> kEnds = {{
     {End::completed, "completed"},
@@ -176,6 +178,12 @@ void JobFolder::set_result(const Result& result) const {
 
 UniqueFd JobFolder::lock() const { return lock_own(path_ / "lock"); }
 
+std::int64_t JobFolders::last_number() const {
+  std::error_code error;
+  if (!fs::exists(root_ / kLast, error)) return 0;
+  return number_in<std::int64_t>(read_file(root_ / kLast, kMostBytes)).value_or(0);
+}
+
 JobFolders::Made JobFolders::make(const Job& job) const {
   std::error_code error;
   fs::create_directories(root_, error);
@@ -186,7 +194,7 @@ JobFolders::Made JobFolders::make(const Job& job) const {
                     root_.string(), error.message()));
   }
   const UniqueFd lock = lock_own(root_ / ".lock");
-  std::int64_t last = 0;
+  std::int64_t last = last_number();
   for (const JobFolder& folder : all()) {
     last = std::max(last, number_of(folder.id()));
     if (job.idempotency_key.empty()) continue;
@@ -210,7 +218,9 @@ JobFolders::Made JobFolders::make(const Job& job) const {
     }
     return {.folder = folder, .is_new = false};
   }
-  const auto id = fmt::format("{}-{}", job.name, last + 1);
+  // No number is given twice: what of a job goes on whose folder was removed would go on in another's.
+  write_file(root_ / kLast, fmt::to_string(++last));
+  const auto id = fmt::format("{}-{}", job.name, last);
   const auto temporary = root_ / ("." + id + ".tmp");  // of somebody who was killed, perhaps
   fs::remove_all(temporary);
   if (::mkdir(temporary.c_str(), 0700) != 0)

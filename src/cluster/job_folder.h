@@ -104,7 +104,7 @@ class JobFolders {
     JobFolder folder;
     bool is_new = true;  ///< false: a job with this idempotency key is there
   };
-  /// Makes one, whole or not at all: "name-7". Throws InputError where the job with the same key is another one, and Error where the
+  /// Makes one, whole or not at all: "name-7", a number that none has had. Throws InputError where the job with the same key is another one, and Error where the
   /// storage is missing or full.
   Made make(const Job& job) const;
   /// By its name or its number, "mnist-7" or "7". Throws InputError.
@@ -113,6 +113,8 @@ class JobFolders {
   std::vector<JobFolder> all() const;
 
  private:
+  std::int64_t last_number() const;
+
   std::filesystem::path root_;
 };
 

@@ -227,6 +227,16 @@ JobView Jobs::view(const JobFolder& folder) {
   return view_of(read_facts(folder), jobs);
 }
 
+void Jobs::keep_end(const JobView& view) const {
+  // What an engine has preempted, or lost, it may begin again.
+  const bool is_final = view.state == JobState::cancelled || view.state == JobState::past_deadline;
+  if (!is_final || view.facts.result || view.engine_id.empty()) return;
+  const JobFolder folder = find(view.facts.id);
+  const UniqueFd lock = folder.lock();
+  if (folder.submission().number != view.facts.submission.number) return;  // begun again
+  folder.set_result(result_of(view, view.ended));
+}
+
 JobList Jobs::list() {
   const bool is_all_over = std::ranges::all_of(folders_.all(), has_result);
   return list(is_all_over ? JobsById{} : engine_jobs_by_id());

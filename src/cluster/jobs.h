@@ -44,6 +44,9 @@ class Jobs {
 
   JobFolder find(const std::string& id) const { return folders_.find(id); }
   JobView view(const JobFolder& folder);
+  /// Keeps in the job's folder what the engine alone knows of its end, and forgets in time: that it was cancelled by the engine's own
+  /// command, or could not end by its deadline. Of any other view nothing.
+  void keep_end(const JobView& view) const;
   /// All of them, with at most one question to the engine.
   JobList list();
   /// Those that have a result, for which the engine is not asked.

@@ -66,10 +66,20 @@ StoreResult ExampleStore::put(const ExampleChange& change) {
   Statement replace(database_, "INSERT OR REPLACE INTO examples (key, revision) VALUES (?, ?)");
   StoreResult result;
   for (const Example& example : change.examples) {
-    const auto key =
-        example.key.empty() ? fmt::format("{:016x}", fnv1a(example.input)) : example.key;
+    const auto hash = example.key.empty() ? fmt::format("{:016x}", fnv1a(example.input)) : "";
+    auto key = example.key.empty() ? hash : example.key;
     find.reset();
-    const bool known = find.bind(key).step() && !find.text(1).empty();
+    bool found = find.bind(key).step();
+    // Two inputs may have one hash, and are two samples. What was taken back by its key has none.
+    const auto is_another = [&] {
+      return found && !find.text(0).empty() && find.text(0) != example.input;
+    };
+    for (int others = 1; !hash.empty() && is_another(); ++others) {
+      key = fmt::format("{}-{}", hash, others);
+      find.reset();
+      found = find.bind(key).step();
+    }
+    const bool known = found && !find.text(1).empty();
     const bool removes = example.label.empty();
     if (known ? find.text(0) == example.input && find.text(1) == example.label : removes) {
       ++result.unchanged;

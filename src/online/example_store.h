@@ -18,7 +18,7 @@ inline constexpr const char* kNoLabel = "-";
 
 /// A sample as an operator gives it.
 struct Example {
-  /// What it is known by: another one of this key takes its place. Empty takes a hash of the input.
+  /// What it is known by: another one of this key takes its place. Empty takes what the input alone makes, a hash of it.
   std::string key;
   /// A text, or a JPEG file.
   std::string input;

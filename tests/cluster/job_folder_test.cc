@@ -39,6 +39,14 @@ TEST_F(JobFolderTest, JobsAreNumbered) {
   EXPECT_EQ(mode, std::filesystem::perms::owner_all);
 }
 
+TEST_F(JobFolderTest, NoNumberIsGivenTwice) {
+  folders_.make(job("a"));
+  std::filesystem::remove_all(folders_.make(job("a")).folder.path());
+  EXPECT_EQ(folders_.make(job("a")).folder.id(), "a-3") << "a-2 may still run";
+  std::filesystem::remove(folders_.root() / ".last");  // of jobs that were there before it
+  EXPECT_EQ(folders_.make(job("a")).folder.id(), "a-4");
+}
+
 TEST_F(JobFolderTest, ManyAtOnceMakeEachTheirOwn) {
   constexpr int kThreads = 8;
   constexpr int kEach = 10;

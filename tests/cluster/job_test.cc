@@ -78,8 +78,11 @@ TEST(Job, ThatCannotBeIsRefused) {
                        "' is no UTF-8, and job.toml, which keeps the job, is"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.max_nodes = 0; }),
                        "--min-nodes 1, --max-nodes 0: expected them in this order"));
-  EXPECT_TRUE(contains(error_with([](Job& job) { job.priority = "urgent"; }),
-                       "--priority 'urgent': expected high, low or a whole number"));
+  for (const std::string priority : {"urgent", "5000000000", "-1"}) {
+    EXPECT_EQ(
+        error_with([&](Job& job) { job.priority = priority; }),
+        "--priority '" + priority + "': expected high, low or a whole number up to 4294967295");
+  }
   EXPECT_TRUE(contains(error_with([](Job& job) { job.deadline = "tomorrow"; }),
                        "--deadline 'tomorrow': expected a time such as 2026-11-25T06:00:00"));
   EXPECT_TRUE(contains(error_with([](Job& job) { job.begin = "soon"; }),

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/hash.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 
@@ -48,6 +49,19 @@ TEST_F(ExampleStoreTest, KeepsTheLastOfEachKeyAndWhoSaidIt) {
   EXPECT_EQ(store.changed_since(0, 2).size(), 2U);
   EXPECT_EQ(store.changed_since(0, 100)[0].example.key, "b") << "in the order of changes";
   EXPECT_EQ(put(store, {}, "kim").revision, second.revision);
+}
+
+TEST_F(ExampleStoreTest, TwoTextsOfOneHashAreTwoSamples) {
+  const std::string one = "8yn0iYCKYHlIj4-BwPqk";
+  const std::string other = "GReLUrM4wMqfg9yzV3KQ";
+  ASSERT_EQ(fnv1a(one), fnv1a(other));
+  ExampleStore store(file_);
+  EXPECT_EQ(put(store, {{"", one, "1"}, {"", other, "0"}}, "kim").added, 2);
+  EXPECT_EQ(put(store, {{"", one, "1"}, {"", other, "0"}}, "kim").unchanged, 2);
+  EXPECT_EQ(put(store, {{"", other, "1"}}, "lee").replaced, 1);
+  EXPECT_EQ(put(store, {{"", one, ""}}, "lee").removed, 1);
+  ASSERT_EQ(store.all().size(), 1U);
+  EXPECT_EQ(store.all()[0].example.input, other);
 }
 
 TEST_F(ExampleStoreTest, TakesBackWhatHasNoLabel) {

@@ -1,15 +1,18 @@
 #include "cluster/kubernetes/kubernetes_engine.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <utility>
 
 #include "base/ascii.h"
 #include "base/environment.h"
 #include "base/hash.h"
+#include "base/local_time.h"
 #include "base/version.h"
 #include "cluster/coordinator.h"
 #include "sullae/error.h"
@@ -64,8 +67,33 @@ std::string pod_name_of(const std::string& job) {
 }
 
 // Nobody counts the jobs of a folder that is reached from pods alone: what is the same job goes on where it was.
-std::string folder_of(const Job& job) {
-  return fmt::format("{}/{}-{}", kJobs, name_of(job.name), fnv1a(to_toml(job)) % 1'000'000'000);
+std::string own_name_of(const Job& job) {
+  return fmt::format("{}-{}", name_of(job.name), fnv1a(to_toml(job)) % 1'000'000'000);
+}
+
+std::string folder_of(const Job& job) { return fmt::format("{}/{}", kJobs, own_name_of(job)); }
+
+// Pods have a time zone of their own.
+Job with_zone(Job job) {
+  if (!job.deadline.empty())
+    job.deadline = fmt::format("{:%Y-%m-%dT%H:%M:%S}+0000",
+                               fmt::gmtime(parse_time(job.deadline, "--deadline")));
+  return job;
+}
+
+void check_volumes(const Job& job) {
+  std::set<std::string> names;
+  for (const auto& [name, path] : job.mounts) {
+    const std::string volume = name_of(name);
+    const bool is_good = volume.front() != '-' && volume.back() != '-' &&
+                         !volume.starts_with("sullae-") && names.insert(volume).second;
+    if (!is_good)
+      throw InputError(fmt::format(
+          "--mount {}=…: Kubernetes has volumes by names of letters, digits and dashes, "
+          "and this one would be '{}': expected one that no other mount has, from a "
+          "letter or a digit to a letter or a digit, and none of Sullae's (sullae-…)",
+          name, volume));
+  }
 }
 
 std::string image_of(const Job& job) {
@@ -78,6 +106,7 @@ std::string image_of(const Job& job) {
           option));
     }
     image = option.substr(key.size());
+    if (image.empty()) throw InputError("--engine-option image=: expected the name of an image");
   }
   return image;
 }
@@ -91,7 +120,8 @@ class KubernetesEngine final : public Engine {
   bool gives_own_cpus() const override { return false; }
 
   std::string describe(const Submission& submission) const override {
-    const Job& job = submission.job;
+    const Job job = with_zone(submission.job);
+    check_volumes(job);
     if (!job.after.empty())
       throw InputError(
           "--after: Kubernetes starts what is applied; apply this one when the other has ended");
@@ -104,7 +134,8 @@ class KubernetesEngine final : public Engine {
 apiVersion: v1
 kind: ConfigMap
 metadata:
-  name: {name}
+  name: {config}
+immutable: true
 data:
   job.toml: |
 {job}  cluster.toml: |
@@ -122,10 +153,10 @@ spec:
     targetReplicatedJobs: [coordinator]
   replicatedJobs:
 )",
-        fmt::arg("name", name), fmt::arg("job", indented(to_toml(job), 4)),
+        fmt::arg("name", name), fmt::arg("config", own_name_of(job)),
+        fmt::arg("job", indented(to_toml(job), 4)),
         fmt::arg("cluster", indented(to_toml(inside), 4)));
-    text += replicated_job({.name = name,
-                            .role = "coordinator",
+    text += replicated_job({.role = "coordinator",
                             .command = "coordinate",
                             .pods = 1,
                             .cpus = 1,
@@ -133,8 +164,7 @@ spec:
                             .is_coordinator = true},
                            job);
     // As many as there may be: those for which there is room run, and join.
-    text += replicated_job({.name = name,
-                            .role = "workers",
+    text += replicated_job({.role = "workers",
                             .command = "work --stay",
                             .pods = job.max_nodes,
                             .cpus = job.ranks_per_node * job.cpus_per_rank,
@@ -164,7 +194,6 @@ spec:
   }
 
   struct Pods {
-    std::string name;
     const char* role;
     const char* command;
     int pods;
@@ -236,14 +265,14 @@ spec:
               - {{name: "sullae-config", mountPath: {config}}}
 {mounts}            volumes:
             - {{name: "sullae-jobs", persistentVolumeClaim: {{claimName: "sullae-jobs"}}}}
-            - {{name: "sullae-config", configMap: {{name: {name}}}}}
+            - {{name: "sullae-config", configMap: {{name: {own_name}}}}}
 {volumes})",
         fmt::arg("role", pods.role), fmt::arg("pods", pods.pods), fmt::arg("retries", pods.retries),
         fmt::arg("policy", policy), fmt::arg("submission", submission),
         fmt::arg("priority", priority), fmt::arg("image", yaml_text(image_of(job))),
         fmt::arg("script", yaml_text(script)), fmt::arg("config", yaml_text(kConfig)),
         fmt::arg("cpus", pods.cpus), fmt::arg("jobs", yaml_text(kJobs)), fmt::arg("mounts", mounts),
-        fmt::arg("volumes", volumes), fmt::arg("name", yaml_text(pods.name)));
+        fmt::arg("volumes", volumes), fmt::arg("own_name", yaml_text(own_name_of(job))));
   }
 
   Settings settings_;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -102,6 +103,8 @@ class SlurmEngine final : public Engine {
   }
 
   void check(const Submission& submission) override {
+    check_options(settings_.sbatch, "cluster.toml, sbatch");
+    check_options(submission.job.engine_options, "--engine-option");
     // sbatch --test-only refuses what nodes that are about to stop could run later.
     const auto options = words(submission);
     const bool is_elsewhere = std::ranges::any_of(options, [&](const std::string& word) {
@@ -211,6 +214,34 @@ class SlurmEngine final : public Engine {
     if (submission.mark.role == Role::coordinator && job.is_elastic()) return settings_.coordinator;
     const auto name = name_of_priority(settings_, job.priority);
     return name.empty() ? settings_.partition : name;
+  }
+
+  // Those by which a job is found again, and goes on.
+  static void check_options(const std::vector<std::string>& options, const char* whose) {
+    static constexpr std::array<std::pair<const char*, const char*>, 10> kOurs = {{
+        {"--job-name", "-J"},
+        {"--comment", nullptr},
+        {"--chdir", "-D"},
+        {"--output", "-o"},
+        {"--array", "-a"},
+        {"--wrap", nullptr},
+        {"--wait", "-W"},
+        {"--parsable", nullptr},
+        {"--no-requeue", nullptr},
+        {"--test-only", nullptr},
+    }};
+    for (const auto& option : options) {
+      const auto is = [&](const auto& names) {
+        const auto name = option.substr(0, option.find('='));
+        return name == names.first ||
+               (names.second != nullptr && option.starts_with(names.second) &&
+                !option.starts_with("--"));
+      };
+      if (std::ranges::any_of(kOurs, is))
+        throw InputError(fmt::format(
+            "{} {}: is Sullae's own, by which it finds its jobs again and goes on with them", whose,
+            option));
+    }
   }
 
   static int nodes_of(const Submission& submission) {

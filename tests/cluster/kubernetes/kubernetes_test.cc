@@ -47,6 +47,7 @@ TEST(Kubernetes, OfAnElasticJobWithAllThatThereIs) {
                          .cpus_per_rank = 2,
                          .priority = "high",
                          .time = std::chrono::hours{2},
+                         .deadline = "2026-11-25T06:00:00+0900",
                          .mounts = {{"data", "/mnt/data"}},
                          .attempts = 3,
                          .engine_options = {"image=registry.example/sullae:7"}}));
@@ -79,7 +80,16 @@ TEST(Kubernetes, SaysWhatIsKubectls) {
   job.engine_options = {"--gres=gpu:1"};
   EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),
                        "--engine-option --gres=gpu:1: expected image=NAME"));
+  job.engine_options = {"image="};
+  EXPECT_EQ(error_of([&] { yaml_of(job); }),
+            "--engine-option image=: expected the name of an image");
   job.engine_options.clear();
+  job.mounts = {{"a_b", "/a"}, {"a-b", "/b"}};
+  EXPECT_TRUE(
+      contains(error_of([&] { yaml_of(job); }), "--mount a_b=…: Kubernetes has volumes by"));
+  job.mounts = {{"sullae-jobs", "/a"}};
+  EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }), "none of Sullae's"));
+  job.mounts.clear();
   for (const auto& name : {std::string(41, 'a'), std::string("7days"), std::string("a-")}) {
     job.name = name;
     EXPECT_TRUE(contains(error_of([&] { yaml_of(job); }),

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cluster/slurm/slurm_fixture.h"
+#include "support/content_of.h"
 
 namespace sullae::cluster {
 namespace {
@@ -30,6 +31,8 @@ TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
       contains(error_of({"submit", "--after", "nobody", "true"}), "there is no job 'nobody'"));
   EXPECT_TRUE(contains(error_of({"submit", "--mount", "data=/nowhere", "true"}),
                        "--mount data=/nowhere: there is no such folder"));
+  EXPECT_TRUE(contains(error_of({"submit", "--engine-option", "--array=1-3", "true"}),
+                       "--engine-option --array=1-3: is Sullae's own"));
   EXPECT_TRUE(contains(error_of({"submit"}), "no program given"));
   EXPECT_TRUE(contains(sullae({"jobs", "list"}).standard_output, "no jobs"));
 
@@ -57,6 +60,9 @@ TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
   EXPECT_TRUE(contains(show(failing).at("reason"), "ended with exit code 3"))
       << show(failing).dump();
   EXPECT_TRUE(contains(wait_for_state(never, "cancelled").at("reason"), "did not end well"));
+  EXPECT_TRUE(contains(testing::content_of(cluster() + "/jobs/" + never + "/result.json"),
+                       "did not end well"))
+      << "Slurm forgets it";
   EXPECT_FALSE(std::filesystem::exists(work_.path() / "never"));
 
   // Watching gives the job's exit code, logs of one node that node's ranks alone.
