@@ -5,7 +5,7 @@ import gc
 import pytest
 import torch
 from ranks import on_ranks
-from test_optimizer import batches, expect_equal_on_ranks, loss_of, network, own
+from small_training import batches, expect_equal_on_ranks, loss_of, network, own
 
 import sullae
 import sullae.torch as hvd

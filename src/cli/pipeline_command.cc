@@ -6,14 +6,13 @@
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/end_signals.h"
-#include "base/environment.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/open_cluster.h"
 #include "pipeline/runner.h"
+#include "pipeline/turn.h"
 #include "sullae/error.h"
 
 namespace sullae::cli {
@@ -163,47 +162,15 @@ class PipelineCommand final : public Command {
     const auto is_to_end = [&] {
       return signals.come_within(std::chrono::milliseconds{0});
     };
-    const auto lock = lock_of(pipeline, state, scheduled, is_to_end);
-    if (!lock) return is_to_end() ? kInterrupted : 0;
-    const auto done = Runner(pipeline, state, scheduled, this_program()).run([&] {
-      return is_to_end() || state.is_asked_to_end();
-    });
+    const auto turn = wait_for_turn(pipeline, state, scheduled, is_to_end);
+    if (!turn) return is_to_end() ? kInterrupted : 0;
+    const auto done =
+        Runner(pipeline, state, scheduled, this_program(), turn->foreseen_late).run([&] {
+          return is_to_end() || state.is_asked_to_end();
+        });
     if (done.state == RunState::failed) return kFailed;
     if (done.state == RunState::interrupted) return kInterrupted;
     return done.is_late ? kLate : 0;
-  }
-
-  // Nothing where the run is not to be.
-  static std::optional<UniqueFd> lock_of(const Pipeline& pipeline, const State& state,
-                                         Time scheduled, const std::function<bool()>& is_to_end) {
-    std::chrono::milliseconds limit{std::chrono::hours{24}};
-    read_seconds(process_environment(), "SULLAE_PIPELINE_QUEUE_TIMEOUT", ZeroMeans::error, limit);
-    const Deadline deadline(limit, "SULLAE_PIPELINE_QUEUE_TIMEOUT");
-    bool is_told = false;
-    for (;;) {
-      if (auto lock = state.try_lock(scheduled)) return lock;
-      const auto holder = state.holder();
-      if (!holder) continue;
-      const auto who = fmt::format("the run of {} (process {} on {})",
-                                   pipeline::to_text(holder->scheduled), holder->pid, holder->host);
-      if (pipeline.overlap == Overlap::skip) {
-        fmt::print("{}: {} is on its way: this one is left out\n", pipeline.name, who);
-        return std::nullopt;
-      }
-      if (!is_told) {
-        const bool replaces = pipeline.overlap == Overlap::replace;
-        fmt::print("{}: {} is on its way{}\n", pipeline.name, who,
-                   replaces ? ": it is ended" : ": this one waits for it");
-        std::fflush(stdout);
-        is_told = true;
-      }
-      if (pipeline.overlap == Overlap::replace) state.ask_to_end();
-      if (is_to_end()) return std::nullopt;
-      if (deadline.passed())
-        throw TimeoutError(
-            fmt::format("{}: {} was not over {}", pipeline.name, who, deadline.describe()));
-      std::this_thread::sleep_for(std::chrono::milliseconds{200});
-    }
   }
 
   // `again`: also what was cancelled, or failed, before its time.

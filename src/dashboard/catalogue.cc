@@ -16,12 +16,11 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kContentsFresh{900};
 
-// Names of folders are bytes, of EUC-KR, say; what clients are told, and say again, is UTF-8.
+}  // namespace
+
 std::string id_of(const std::string& name) {
   return find_invalid_utf8(name) == std::string::npos ? name : percent_encode_path(name);
 }
-
-}  // namespace
 
 Catalogue::Catalogue(fs::path root, std::optional<fs::path> jobs)
     : root_(std::move(root)), jobs_(std::move(jobs)) {}

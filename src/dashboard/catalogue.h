@@ -12,6 +12,9 @@
 
 namespace sullae::dashboard {
 
+/// What clients are told, and say again: UTF-8, while names of folders are bytes, of EUC-KR, say.
+std::string id_of(const std::string& name);
+
 struct Contents {
   Found found;
   RunIndex::Runs runs;

@@ -43,9 +43,10 @@ json summary_of(const std::string& id, const Pipeline& pipeline, const State& st
 Pipeline find_pipeline(Catalogue& catalogue, const std::string& query) {
   const auto id = http::text_of(query, "id").value_or("");
   const auto contents = catalogue.contents();
-  if (std::ranges::find(contents->found.pipelines, id) == contents->found.pipelines.end())
+  const auto name = std::ranges::find(contents->found.pipelines, id, &id_of);
+  if (name == contents->found.pipelines.end())
     throw RequestError(Refusal::not_found, fmt::format("there is no pipeline '{}'", id));
-  return read_pipeline(catalogue.path(id));
+  return read_pipeline(catalogue.path(*name));
 }
 
 std::optional<RunRecord> run_of(const State& state, const std::vector<RunRecord>& runs,
@@ -65,12 +66,12 @@ std::optional<RunRecord> run_of(const State& state, const std::vector<RunRecord>
 json list_pipelines(Catalogue& catalogue) {
   json shown = json::array();
   json problems = json::array();
-  for (const auto& id : catalogue.contents()->found.pipelines) {
+  for (const auto& name : catalogue.contents()->found.pipelines) {
     try {
-      const Pipeline pipeline = read_pipeline(catalogue.path(id));
+      const Pipeline pipeline = read_pipeline(catalogue.path(name));
       const State state(pipeline);
       if (!std::filesystem::exists(state.folder())) continue;  // another TOML file's
-      shown.push_back(summary_of(id, pipeline, state, state.runs(kMostRuns)));
+      shown.push_back(summary_of(id_of(name), pipeline, state, state.runs(kMostRuns)));
     } catch (const std::exception& error) {
       // One in which somebody has made a mistake, or that is not to be looked at.
       problems.push_back(error.what());

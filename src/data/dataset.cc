@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "base/descriptors.h"
 #include "base/hash.h"
@@ -209,6 +210,28 @@ std::vector<std::string> union_of_classes(const std::vector<DatasetPtr>& parts) 
   return classes;
 }
 
+// Columns that are asked for, and that some files do not have: none may be missing in all.
+class LackingColumns {
+ public:
+  explicit LackingColumns(const std::vector<Part>& files) : files_(files), of_file_(files.size()) {}
+
+  /// Null of a file that stands alone, which says itself what it has.
+  std::set<std::string>* of(std::size_t file) {
+    return files_.size() > 1 ? &of_file_[file] : nullptr;
+  }
+  void check() const {
+    for (const auto& name : of_file_.front()) {
+      if (std::ranges::all_of(of_file_, [&](const auto& names) { return names.contains(name); }))
+        throw InputError(fmt::format("{}: has no column '{}', and no other of the {} files has",
+                                     files_.front().path.string(), name, files_.size()));
+    }
+  }
+
+ private:
+  const std::vector<Part>& files_;
+  std::vector<std::set<std::string>> of_file_;
+};
+
 }  // namespace
 
 void DamageLog::report(const std::string& message) {
@@ -275,12 +298,15 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
   const Format& format = format_of(files.front(), options.format);
   const auto decoded = std::make_shared<PieceCache>(options.decoded_bytes);
   Partitions partitions(files, options);
-  DatasetPtr first = format.open(files.front().path, {partitions.rest(), decoded});
+  LackingColumns lacking(files);
+  const auto open = [&](std::size_t i) {
+    return format.open(files[i].path, {partitions.rest(), decoded, lacking.of(i)});
+  };
+  DatasetPtr first = open(0);
   if (partitions.guesses_label() && has_label(*first)) {
     partitions.leave_label();
-    first = format.open(files.front().path, {partitions.rest(), decoded});
+    first = open(0);
   }
-  const Opening opening{partitions.rest(), decoded};
   std::vector<DatasetPtr> parts = {partitions.add_to(first, 0)};
   for (std::size_t i = 1; i < files.size(); ++i) {
     const Format& other = format_of(files[i], options.format);
@@ -289,8 +315,9 @@ DatasetPtr open_dataset(const std::vector<fs::path>& paths, const DatasetOptions
           "{}: is of format {}, but {} is of format {}: expected one format",
           files[i].path.string(), other.name, files.front().path.string(), format.name));
     }
-    parts.push_back(partitions.add_to(format.open(files[i].path, opening), i));
+    parts.push_back(partitions.add_to(open(i), i));
   }
+  lacking.check();
   auto classes = options.classes.empty() ? union_of_classes(parts) : options.classes;
   // Where labels are not asked for, they may be anything.
   if (!options.unlabelled) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace sullae::pipeline {
@@ -54,11 +55,27 @@ Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& u
       ends[step.name] =
           take_place(now, std::max<Time>(0, record.started + usual_time(step.name) - now));
   }
-  for (const Step& step : pipeline.steps) {
-    if (ends.contains(step.name)) continue;
-    Time begin = now;
-    for (const auto& before : step.after) begin = std::max(begin, ends.at(before));
-    ends[step.name] = take_place(begin, usual_time(step.name));
+  // As a run does it: of those that wait the one that can begin first, and of several the first in the file.
+  const auto ready_at = [&](const Step& step) -> std::optional<Time> {
+    Time ready = now;
+    for (const auto& before : step.after) {
+      const auto found = ends.find(before);
+      if (found == ends.end()) return std::nullopt;
+      ready = std::max(ready, found->second);
+    }
+    return ready;
+  };
+  while (ends.size() < pipeline.steps.size()) {
+    const Time free = *std::ranges::min_element(places);
+    const Step* first = nullptr;
+    Time begin = 0;
+    for (const Step& step : pipeline.steps) {
+      const auto ready = ends.contains(step.name) ? std::nullopt : ready_at(step);
+      if (!ready || (first != nullptr && std::max(free, *ready) >= begin)) continue;
+      first = &step;
+      begin = std::max(free, *ready);
+    }
+    ends[first->name] = take_place(begin, usual_time(first->name));
   }
   Forecast found{.end = now, .last = {}};
   for (const auto& [name, end] : ends) {

@@ -1,6 +1,7 @@
 // When a run will be over, by what its steps took before.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <span>
 #include <string>
@@ -9,6 +10,9 @@
 #include "pipeline/record.h"
 
 namespace sullae::pipeline {
+
+/// So many runs are known well enough.
+inline constexpr std::size_t kRunsLookedAt = 50;
 
 /// Seconds that steps usually take: the median of the last ten times that they were done.
 using Usual = std::map<std::string, double>;

@@ -10,25 +10,22 @@
 #include <thread>
 #include <utility>
 
-#include "pipeline/tell.h"
 #include "sullae/error.h"
 
 namespace sullae::pipeline {
-namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHistory = 50;  // runs that are looked at
-
-}  // namespace
-
-Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs::path program)
+Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs::path program,
+               std::optional<Time> foreseen_late)
     : pipeline_(pipeline),
       state_(state),
+      teller_(pipeline),
+      foreseen_late_(foreseen_late),
       program_(std::move(program)),
       contents_(state.contents(), [this] { return is_to_end_while_reading(); }),
       steps_(pipeline, state, scheduled, contents_),
-      usual_(usual_of(state.runs(kHistory))),
+      usual_(usual_of(state.runs(kRunsLookedAt))),
       run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
   if (!pipeline.deadline.empty())
     run_.deadline = deadline_after(scheduled, pipeline.deadline, "deadline");
@@ -76,7 +73,9 @@ bool Runner::is_to_end_while_reading() {
 void Runner::take_up() {
   before_ = run_;
   // Who holds the lock is the only one: what runs of others is left over, of other times, too.
-  for (const RunRecord& run : state_.runs(kHistory)) {
+  auto others = state_.runs(kRunsLookedAt);
+  others.push_back(before_);  // which may be an old one
+  for (const RunRecord& run : others) {
     if (run.state != RunState::running) continue;
     for (const auto& [name, record] : run.steps) {
       if (record.state == StepState::running) kill_marked(steps_.mark(run.scheduled, name));
@@ -92,7 +91,7 @@ void Runner::take_up() {
   run_.state = RunState::running;
   run_.started = std::time(nullptr);
   run_.ended = 0;
-  run_.foreseen_late.reset();
+  run_.foreseen_late = foreseen_late_;
   save();
   say(fmt::format("{}: the run of {}{}", pipeline_.name, to_text(run_.scheduled),
                   run_.deadline ? ", to be over by " + to_text(*run_.deadline) : ""));
@@ -173,13 +172,7 @@ void Runner::watch_deadline() {
   save();
   const std::string message = lateness(pipeline_, *run_.deadline, seen, usual_, now);
   say(message);
-  tell("late", message);
-}
-
-void Runner::tell(const std::string& event, const std::string& message) {
-  const auto& of = pipeline_.tell.of;
-  if (std::ranges::find(of, event) != of.end())
-    pipeline::tell(pipeline_.tell, pipeline_, event, message, run_);
+  teller_.tell("late", message, run_);
 }
 
 void Runner::finish() {
@@ -203,8 +196,8 @@ void Runner::finish() {
   const std::string message = fmt::format("{}: {} in {}{}", pipeline_.name, to_text(run_.state),
                                           took, run_.is_late ? ", late" : "");
   say(message);
-  if (run_.is_late && !run_.foreseen_late) tell("late", message);
-  if (run_.state == RunState::done) tell("done", message);
+  if (run_.is_late && !run_.foreseen_late) teller_.tell("late", message, run_);
+  if (run_.state == RunState::done) teller_.tell("done", message, run_);
 }
 
 // A record that cannot be written is no reason to leave steps alone, nor to tell nobody of what becomes of them.

@@ -15,15 +15,17 @@
 #include "pipeline/process.h"
 #include "pipeline/state.h"
 #include "pipeline/steps_of_run.h"
+#include "pipeline/tell.h"
 
 namespace sullae::pipeline {
 
 /// By one thread, of a process that holds the lock.
 class Runner {
  public:
-  /// `program`: this one, for steps that are jobs. All outlive this object.
+  /// `program`: this one, for steps that are jobs. `foreseen_late`: when it was told already that the run would be late. All outlive this
+  /// object, whose end waits until all is told.
   Runner(const Pipeline& pipeline, const State& state, Time scheduled,
-         std::filesystem::path program);
+         std::filesystem::path program, std::optional<Time> foreseen_late);
 
   /// Does what is not done of the run, until nothing is left that can be, or `is_to_end`, which is asked several times a second. Says on
   /// standard output what becomes of steps, and tells whom the pipeline names. What cannot be noted, as on a full disk, is said, and steps go on.
@@ -55,7 +57,6 @@ class Runner {
   void interrupt();
   bool was_done(const Step& step);
   void watch_deadline();
-  void tell(const std::string& event, const std::string& message);
   void finish();
   void save();
   void try_to_write(const std::function<void()>& write);
@@ -65,6 +66,8 @@ class Runner {
 
   const Pipeline& pipeline_;
   const State& state_;
+  Teller teller_;
+  std::optional<Time> foreseen_late_;
   std::filesystem::path program_;
   std::function<bool()> is_to_end_;
   Contents contents_;

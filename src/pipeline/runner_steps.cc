@@ -108,9 +108,9 @@ void Runner::attempt_ended(const Active& active) {
   const int exit_code = *active.exit_code;
   StepRecord& record = run_.steps[step.name];
   const auto log = state_.log(run_.scheduled, step.name);
-  ++record.attempts;
   record.exit_code = exit_code;
   if (exit_code == 0) return succeeded(step);
+  ++record.attempts;
   const std::string reason =
       active.why.empty() ? fmt::format("ended with exit code {}", exit_code) : active.why;
   const int done = record.attempts - attempts_before_[step.name];
@@ -128,6 +128,8 @@ void Runner::succeeded(const Step& step) {
   record.ended = std::time(nullptr);
   std::string missing;
   const auto outputs = steps_.contents(step.makes, missing);
+  // Whoever is interrupted before has the same attempt again: of a job, the one that has ended.
+  ++record.attempts;
   if (!missing.empty()) return fail(step, fmt::format("ended well, and has not made {}", missing));
   record.state = StepState::done;
   state_.add(step.name, {.command = steps_.command(step),
@@ -147,8 +149,10 @@ void Runner::fail(const Step& step, const std::string& reason) {
   record.reason = reason;
   save();
   say(fmt::format("{}: FAILED: {}", step.name, reason));
-  tell("failed", fmt::format("{}: step {} of {} failed: {}", pipeline_.name, step.name,
-                             to_text(run_.scheduled), reason));
+  teller_.tell("failed",
+               fmt::format("{}: step {} of {} failed: {}", pipeline_.name, step.name,
+                           to_text(run_.scheduled), reason),
+               run_);
 }
 
 }  // namespace sullae::pipeline

@@ -1,11 +1,13 @@
 #include "pipeline/state.h"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "base/dump_json.h"
 #include "base/file.h"
@@ -61,7 +63,8 @@ State::State(const Pipeline& pipeline)
     : folder_(pipeline.folder / ".sullae" / "pipelines" / pipeline.name) {}
 
 fs::path State::run_folder(Time scheduled) const {
-  return folder_ / "runs" / format_local(scheduled, "%Y-%m-%dT%H%M%S%z");
+  // The same for whoever looks, wherever.
+  return folder_ / "runs" / fmt::format("{:%Y-%m-%dT%H%M%SZ}", fmt::gmtime(scheduled));
 }
 
 fs::path State::log(Time scheduled, const std::string& step) const {
@@ -93,16 +96,11 @@ void State::save(const RunRecord& run) const {
 std::vector<RunRecord> State::runs(std::size_t most) const {
   std::error_code error;
   auto folders = entries_of(folder_ / "runs", error).value_or(std::vector<fs::path>{});
-  // Their names are times on this host's clock, which is set back an hour once a year: those beside the border are read, too.
-  std::ranges::reverse(folders);
-  const std::size_t enough = most + 60;
   std::vector<RunRecord> runs;
-  for (const auto& folder : folders) {
+  for (const auto& folder : std::views::reverse(folders)) {
+    if (runs.size() == most) break;
     if (auto run = read_run(folder / kRunFile)) runs.push_back(*std::move(run));
-    if (runs.size() == enough) break;
   }
-  std::ranges::sort(runs, std::greater{}, &RunRecord::scheduled);
-  if (runs.size() > most) runs.resize(most);
   return runs;
 }
 

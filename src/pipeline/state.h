@@ -1,12 +1,13 @@
 // What is kept of a pipeline, beside its file:
 //
 //   .sullae/pipelines/NAME/
-//     runs/2026-11-24T020000+0900/run.json     of each run: its steps, times, how it ended
+//     runs/2026-11-23T170000Z/run.json         of each run, by its time (UTC): its steps, times, how it ended
 //     runs/…/prepare.log                       what a step has written
 //     steps/prepare.json                       what was done, of which contents: not done again
 //     contents.json                            hashes of files
 //     id                                       of this folder: jobs of one that was removed are none of its
 //     lock                                     held by whoever runs it; says who
+//     waiting/                                 a file for each run that waits for it
 #pragma once
 
 #include <filesystem>

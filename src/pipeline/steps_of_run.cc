@@ -60,8 +60,8 @@ std::string StepsOfRun::key(const Step& step, int attempts,
   std::uint64_t of = fnv1a(command(step));
   for (const auto& [name, value] : settings(step)) of = fnv1a(name + '=' + value, of);
   for (const auto& [path, content] : inputs) of = fnv1a(path + '=' + content, of);
-  return fmt::format("{}/{}/{}/{}/{}/{:016x}", state_.folder().string(), state_.id(),
-                     to_text(scheduled_), step.name, attempts, of);
+  return fmt::format("{}/{}/{}/{}/{}/{:016x}", state_.folder().string(), state_.id(), scheduled_,
+                     step.name, attempts, of);
 }
 
 std::string StepsOfRun::job_name(const Step& step) const {

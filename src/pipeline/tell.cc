@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/dump_json.h"
 #include "base/environment.h"
@@ -31,22 +33,53 @@ void run_and_warn(std::vector<std::string> words, const std::string& input) {
 
 }  // namespace
 
-void tell(const Tell& tell, const Pipeline& pipeline, const std::string& event,
-          const std::string& message, const RunRecord& run) {
+Teller::~Teller() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Teller::tell(const std::string& event, const std::string& message, const RunRecord& run) {
+  if (std::ranges::find(pipeline_.tell.of, event) == pipeline_.tell.of.end()) return;
   nlohmann::json said = to_json(run);
-  said["pipeline"] = pipeline.name;
+  said["pipeline"] = pipeline_.name;
   said["event"] = event;
   said["message"] = message;
-  const std::string text = dump_json(said);
-  if (!tell.command.empty())
-    run_and_warn({"/usr/bin/env", "-C", pipeline.folder.string(), "SULLAE_PIPELINE_EVENT=" + event,
-                  "SULLAE_PIPELINE_MESSAGE=" + message, "/bin/sh", "-c",
-                  expand(tell.command, pipeline, run.scheduled)},
-                 text);
-  if (!tell.webhook.empty())
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back({event, message, run.scheduled, dump_json(said)});
+  }
+  changed_.notify_one();
+  if (!thread_.joinable()) thread_ = std::thread([this] { tell_all(); });
+}
+
+void Teller::tell_all() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return is_over_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const Told told = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    tell(told);
+    lock.lock();
+  }
+}
+
+void Teller::tell(const Told& told) const {
+  const Tell& how = pipeline_.tell;
+  if (!how.command.empty())
+    run_and_warn({"/usr/bin/env", "-C", pipeline_.folder.string(),
+                  "SULLAE_PIPELINE_EVENT=" + told.event, "SULLAE_PIPELINE_MESSAGE=" + told.message,
+                  "/bin/sh", "-c", expand(how.command, pipeline_, told.scheduled)},
+                 told.text);
+  if (!how.webhook.empty())
     run_and_warn({"curl", "-sS", "--fail-with-body", "-o", "/dev/null", "-H",
-                  "Content-Type: application/json", "--data-binary", "@-", tell.webhook},
-                 text);
+                  "Content-Type: application/json", "--data-binary", "@-", how.webhook},
+                 told.text);
 }
 
 }  // namespace sullae::pipeline

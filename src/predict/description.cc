@@ -79,12 +79,14 @@ json describe_data(const std::vector<fs::path>& paths) {
 }  // namespace
 
 json describe_run(const PredictOptions& options, const train::FoundModel& model,
-                  const serve::ModelConfig& config, std::size_t samples) {
+                  const serve::ModelConfig& config, const data::Dataset& set) {
   return {{"model", name_of(model.file)},
           {"model_checksum", checksum_of(model.file)},
           {"config_checksum", checksum_of(model, config)},
           {"data", describe_data(options.data)},
-          {"samples", samples},
+          {"samples", set.size()},
+          // What labels that are numbers stand for may be said beside the files.
+          {"classes", options.labels ? json(set.classes()) : json::array()},
           {"format", options.format},
           {"columns", options.columns},
           {"outputs", options.outputs},
@@ -95,6 +97,15 @@ json describe_run(const PredictOptions& options, const train::FoundModel& model,
           {"data_format", options.reading.format},
           {"text_columns", options.reading.text_columns},
           {"label_column", options.reading.label_column}};
+}
+
+std::string changed_file(const json& now, const json& before) {
+  for (const json& file : before.at("data")) {
+    for (const json& other : now.at("data")) {
+      if (file.at("file") == other.at("file") && file != other) return file.at("file");
+    }
+  }
+  return {};
 }
 
 std::string difference(const json& one, const json& other) {

@@ -104,7 +104,7 @@ double Confusion::macro_f1() const {
   std::size_t seen = 0;
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     const OfClass of = of_class(i);
-    if (of.samples == 0) continue;
+    if (of.samples == 0 && predicted_[i] == 0) continue;
     sum += of.f1;
     ++seen;
   }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/utf8.h"
 #include "data/tools/work.h"
 #include "sullae/error.h"
 
@@ -36,6 +37,24 @@ std::size_t bytes_of(const serve::Rows& rows) {
 // How much of a batch a row takes.
 std::size_t length_of(const serve::Rows& rows) {
   return rows.words.empty() ? 0 : rows.words.front().size();
+}
+
+// What is written of it as text has to be one: others would become one another's equals.
+void check_kept(const data::Example& sample, const PredictOptions& options) {
+  if (options.format != "jsonl" && options.format != "csv") return;
+  for (const auto& column : options.columns) {
+    const data::Feature* const feature = column_of(sample, column);
+    const auto* const texts =
+        feature == nullptr ? nullptr : std::get_if<std::vector<std::string>>(feature);
+    if (texts == nullptr) continue;
+    for (const std::string& text : *texts) {
+      if (find_invalid_utf8(text) != std::string::npos)
+        throw data::DamagedRecord(
+            fmt::format("its column '{}' is no UTF-8, which --format {} does not hold: expected "
+                        "--format parquet or tfrecord",
+                        column, options.format));
+    }
+  }
 }
 
 }  // namespace
@@ -118,6 +137,7 @@ void PartPredictor::read_more(Chunk& chunk, std::size_t count) {
                                continue;
                              }
                              try {
+                               check_kept(chunk.samples[i], options_);
                                chunk.rows[i] = model_.codec().decode(chunk.samples[i]);
                              } catch (const data::DamagedRecord& error) {
                                chunk.problems[i] =

@@ -132,8 +132,11 @@ class Run {
         column_types_(column_types(options, set)) {}
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
-    const std::vector<std::size_t> missing =
-        ask_rank_0(world_, [&] { return json(folder_.open(describe(), options_.overwrite)); });
+    json described;  // on rank 0
+    const std::vector<std::size_t> missing = ask_rank_0(world_, [&] {
+      described = describe();
+      return json(folder_.open(described, options_.overwrite));
+    });
     const auto start = Clock::now();
     std::size_t rows = 0;
     std::vector<std::size_t> own;
@@ -154,7 +157,13 @@ class Run {
     auto all_rows = static_cast<std::int64_t>(rows);
     world_.allreduce(&all_rows, &all_rows, 1, DataType::int64);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    Predicted predicted = complete();
+    Predicted predicted = complete([&] {
+      if (const auto file = changed_file(describe(), described); !file.empty())
+        throw Error(fmt::format(
+            "--output {}: {} has changed while it was read, so there is no _SUCCESS: predict it "
+            "again with --overwrite",
+            options_.output.string(), file));
+    });
     predicted.found = parts_ - missing.size();
     if (all_rows > 0) predicted.rows_per_second = static_cast<double>(all_rows) / seconds;
     return predicted;
@@ -181,8 +190,9 @@ class Run {
   }
 
   // Of what all runs have noted.
-  Predicted complete() {
+  Predicted complete(const std::function<void()>& check_data) {
     const json all = ask_rank_0(world_, [&] {
+      check_data();
       json sum = {{"rows", 0}, {"damaged", 0}};
       std::optional<Confusion> confusion = predictor_.no_confusion();
       for (std::size_t part = 0; part < parts_; ++part) {
@@ -239,7 +249,7 @@ Predicted predict(const PredictOptions& options, const World& world, const ShowP
   if (own.batch_size == 0) own.batch_size = static_cast<std::size_t>(opened.model.max_batch_size());
   Predicted predicted =
       Run(own, world, *set, opened)
-          .run([&] { return describe_run(own, opened.found, opened.config, set->size()); }, show);
+          .run([&] { return describe_run(own, opened.found, opened.config, *set); }, show);
   predicted.torn_files = torn;
   return predicted;
 }

@@ -25,7 +25,12 @@ run = "echo $SULLAE_PIPELINE_SCHEDULED $DAY {%m/%d} $(basename $SULLAE_PIPELINE_
 )");
   ASSERT_EQ(
       run_program(words({"--scheduled", "2026-11-24T02:00"}), {{"TZ", "Asia/Seoul"}}).exit_code, 0);
-  EXPECT_EQ(read("out"), "2026-11-24T02:00:00+0900 2026-11-24 11/24 2026-11-24T020000+0900\n");
+  EXPECT_EQ(read("out"), "2026-11-24T02:00:00+0900 2026-11-24 11/24 2026-11-23T170000Z\n");
+  // The same for whoever is elsewhere.
+  const auto shown = run_program(
+      {sullae_program(), "pipeline", "show", file_, "--scheduled", "2026-11-24T02:00+0900"},
+      {{"TZ", "America/New_York"}});
+  EXPECT_TRUE(contains(shown.standard_output, "runs/2026-11-23T170000Z")) << shown.standard_error;
   // By hand it is the last that was due.
   ASSERT_EQ(run().exit_code, 0);
   EXPECT_TRUE(contains(read("out"), "T02:00:00")) << read("out");
@@ -142,6 +147,49 @@ TEST_F(PipelineRun, TwoRunsAtOnce) {
     EXPECT_EQ(second.wait().exit_code, 0);
     EXPECT_EQ(std::ranges::count(read("trace"), '\n'), 2) << overlap;
   }
+}
+
+TEST_F(PipelineRun, OfThoseThatWaitTheEarliestIsNext) {
+  define(R"(
+overlap = "queue"
+deadline = "1s"
+[tell]
+command = "echo $SULLAE_PIPELINE_EVENT {date} >> told"
+[steps.a]
+run = "echo {date} >> trace; while ! test -e allowed; do sleep 0.05; done"
+)");
+  Program first(words({"--scheduled", "2026-11-20"}));
+  ASSERT_TRUE(first.wait_for_output("a: begins"));
+  // Long over, which is told before they begin.
+  Program late(words({"--scheduled", "2026-11-23"}));
+  ASSERT_TRUE(late.wait_for_output("LATE: the deadline, "));
+  Program early(words({"--scheduled", "2026-11-21"}));
+  ASSERT_TRUE(early.wait_for_output("LATE: the deadline, "));
+  EXPECT_EQ(read("trace"), "2026-11-20\n");
+  write_file(path("allowed"), "");
+  EXPECT_EQ(first.wait().exit_code, kLate);
+  EXPECT_EQ(early.wait().exit_code, kLate);
+  EXPECT_EQ(late.wait().exit_code, kLate);
+  EXPECT_EQ(read("trace"), "2026-11-20\n2026-11-21\n2026-11-23\n");
+  EXPECT_EQ(std::ranges::count(read("told"), '\n'), 3) << read("told");
+  EXPECT_TRUE(fs::is_empty(path(".sullae/pipelines/nightly/waiting")));
+}
+
+TEST_F(PipelineRun, WhoIsToldHoldsUpNoStep) {
+  define(R"(
+[tell]
+command = "echo told >> trace; while ! test -e allowed; do sleep 0.05; done; echo heard >> trace"
+of = "failed"
+[steps.a]
+run = "exit 1"
+[steps.b]
+run = "while ! grep -q told trace; do sleep 0.05; done; echo b >> trace"
+[steps.c]
+run = "echo c >> trace; touch allowed"
+after = "b"
+)");
+  EXPECT_EQ(run().exit_code, 1);
+  EXPECT_EQ(read("trace"), "told\nb\nc\nheard\n");
 }
 
 TEST_F(PipelineRun, RepeatsWhenItIsDue) {

@@ -46,6 +46,19 @@ TEST(PipelineForecast, IsTheLongestWay) {
   EXPECT_EQ(forecast(three(), run, kUsual, 1000).end, 1005) << "it takes longer than usual";
 }
 
+// What has to wait keeps no place from what can begin.
+TEST(PipelineForecast, PlacesAreTakenByWhoCanBegin) {
+  const Pipeline pipeline{.name = "places",
+                          .file = {},
+                          .folder = {},
+                          .parallel = 2,
+                          .steps = {{.name = "a", .run = "a"},
+                                    {.name = "b", .run = "b", .after = {"a"}},
+                                    {.name = "c", .run = "c"},
+                                    {.name = "d", .run = "d"}}};
+  EXPECT_EQ(forecast(pipeline, {}, {{"a", 6}, {"b", 1}, {"c", 1}, {"d", 4}}, 1000).end, 1007);
+}
+
 TEST(PipelineForecast, KnowsNothingOfWhatNeverWas) {
   EXPECT_EQ(forecast(three(), {}, {}, 1000).end, 1000);
 }

@@ -6,6 +6,7 @@
 #include "predict/fixture.h"
 #include "sullae/data/dataset.h"
 #include "sullae/data/parquet.h"
+#include "sullae/data/tfrecord.h"
 #include "support/errors.h"
 
 namespace sullae::testing {
@@ -33,6 +34,38 @@ class PredictedColumns : public Predict {
     return data::open_dataset({part("parquet")}, {.kept_columns = {columns}})->read(0);
   }
 };
+
+// As pandas calls those without a name.
+TEST_F(PredictedColumns, MayBeCalledByNumbers) {
+  const auto file = directory_.path() / "numbers.csv";
+  put_text(file, "2020,2,1,text\np,q,r,a\n");
+  expect_predicted(file, "1,2020,3", "csv");
+  EXPECT_TRUE(contains(read(part("csv")), "row,1,2020,3,"));
+  EXPECT_TRUE(contains(read(part("csv")), "0,r,p,r,")) << "the third has no such name";
+}
+
+// U+FFFD in their place would make different keys equal.
+TEST_F(PredictedColumns, ThatAreNoTextAreRefusedWhereTextIsWritten) {
+  const auto file = directory_.path() / "r.tfrecord";
+  data::TFRecordWriter records(file);
+  data::Example example;
+  for (const char* const key : {"\xff\x01", "k"}) {
+    example.set(data::feature::kText, "b");
+    example.features["key"] = std::vector<std::string>{key};
+    records.write(serialize(example));
+  }
+  records.close();
+  for (const std::string format : {"jsonl", "csv"}) {
+    fs::remove_all(out_);
+    EXPECT_TRUE(contains(error_of_predict({"--data", file, "--columns", "key", "--format", format}),
+                         "record 0, offset 0: its column 'key' is no UTF-8, which --format " +
+                             format + " does not hold: expected --format parquet or tfrecord"));
+  }
+  ASSERT_EQ(predict({"--data", file, "--columns", "key", "--skip-damaged"}).exit_code, 0);
+  EXPECT_TRUE(contains(read(part("jsonl")), "{\"row\":1,\"key\":\"k\","));
+  expect_predicted(file, "key", "tfrecord");
+  EXPECT_EQ(*data::open_dataset({part("tfrecord")})->read(0).bytes("key"), "\xff\x01");
+}
 
 TEST_F(PredictedColumns, HaveDoublesAsTheyAre) {
   const auto lines = put_lines(

@@ -28,6 +28,10 @@ TEST(Confusion, CountsPairs) {
   EXPECT_EQ(confusion.of_class(2).f1, 0);
   // Of the two that samples have.
   EXPECT_NEAR(confusion.macro_f1(), (0.8 + 2.0 / 3) / 2, 1e-12);
+  // One that is predicted alone counts, too.
+  Confusion wrong({"cat", "dog", "owl"});
+  for (int i = 0; i < 4; ++i) wrong.add("cat", i < 2 ? "cat" : "dog");
+  EXPECT_NEAR(wrong.macro_f1(), (2.0 / 3 + 0) / 2, 1e-12);
 
   Confusion sum({"cat", "dog", "owl"});
   sum.add(confusion.counts());

@@ -39,6 +39,37 @@ TEST_F(Predict, AnyRanksWorkersAndInterruptionsGiveTheSame) {
   EXPECT_EQ(contents(out_), expected);
 }
 
+// Its predictions would be of neither.
+TEST_F(Predict, DataThatChangeMeanwhileAreNoSuccess) {
+  put_reviews(30'000);
+  Program program(words(1, {"--data", reviews(), "--rows-per-file", "100"}));
+  for (int tries = 0; tries < 6000 && !fs::exists(out_ / "part-00000.jsonl"); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  program.signal(SIGSTOP);
+  ASSERT_FALSE(fs::exists(out_ / "_SUCCESS"));
+  fs::last_write_time(reviews(), fs::last_write_time(reviews()) + std::chrono::seconds{1});
+  program.signal(SIGCONT);
+  const auto result = program.wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.standard_error,
+                       reviews() + " has changed while it was read, so there is no _SUCCESS"))
+      << result.standard_error;
+  EXPECT_FALSE(fs::exists(out_ / "_SUCCESS"));
+}
+
+TEST_F(Predict, AnotherMeaningOfLabelsIsAnotherRun) {
+  put_text(directory_.path() / "set" / "part.jsonl",
+           "{\"text\":\"a\",\"label\":0}\n{\"text\":\"b\",\"label\":1}\n");
+  const auto classes = directory_.path() / "set" / "classes.txt";
+  put_text(classes, "bad\ngood\n");
+  const std::vector<std::string> options = {"--data", directory_.path() / "set", "--labels"};
+  ASSERT_EQ(predict(options).exit_code, 0);
+  put_text(classes, "good\nbad\n");
+  EXPECT_TRUE(contains(error_of_predict(options),
+                       "holds predictions of another run (classes was [\"bad\",\"good\"], and is "
+                       "[\"good\",\"bad\"])"));
+}
+
 // Of a Windows of some years ago, say.
 TEST_F(Predict, FilesMayHaveNamesThatAreNoText) {
   put_reviews(30, "\xc7\xd1.csv");

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ namespace sullae::data {
 struct Opening : DatasetOptions {
   /// Of all its parts.
   std::shared_ptr<PieceCache> decoded;
+  /// Takes the columns that are asked for, and that a part does not have whose format leaves nulls out: another may have them. Null
+  /// throws.
+  std::set<std::string>* lacking = nullptr;
 };
 
 /// A format of part files. Adding one is a file and a line in formats.cc.

@@ -12,7 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/number.h"
+#include "base/split.h"
 #include "data/format/format.h"
+#include "data/format/json_record.h"
 #include "data/table/file_rows.h"
 #include "data/table/typed_table.h"
 
@@ -31,22 +34,9 @@ struct Seen {
 
 std::optional<FeatureKind> kind_of(const json& value) {
   if (value.is_string()) return FeatureKind::bytes;
-  if (value.is_number_float()) return FeatureKind::real;
+  if (value.is_number_float() || value.is_binary()) return FeatureKind::real;
   if (value.is_number() || value.is_boolean()) return FeatureKind::integer;
   return std::nullopt;
-}
-
-// Whoever goes through what is nested calls itself: a line of brackets alone would be deeper than the stack.
-constexpr int kDeepest = 64;
-
-class TooDeep : public InputError {
- public:
-  TooDeep() : InputError(fmt::format("is nested more than {} deep", kDeepest)) {}
-};
-
-bool check_depth(int depth, json::parse_event_t, json&) {
-  if (depth > kDeepest) throw TooDeep();
-  return true;
 }
 
 // Of a list, nested or not, all values; of another value itself.
@@ -54,19 +44,6 @@ template <class Act>
 void for_each_value(const json& value, const Act& act) {
   if (!value.is_array()) return act(value);
   for (const json& inner : value) for_each_value(inner, act);
-}
-
-// Throws DamagedRecord, which says why and not where.
-json parse_object(const std::string& record) {
-  try {
-    json row = json::parse(record, &check_depth);
-    if (row.is_object()) return row;
-    throw DamagedRecord(fmt::format("is a JSON {}, expected an object", row.type_name()));
-  } catch (const json::exception& error) {
-    throw DamagedRecord(fmt::format("is no JSON: {}", error.what()));
-  } catch (const TooDeep& error) {
-    throw DamagedRecord(error.what());
-  }
 }
 
 // The names, in their order, and the types of all values. No value of a name makes it another one's.
@@ -90,16 +67,35 @@ void append_shape(const json& value, std::string& shape) {
   shape += ';';
 }
 
-bool is_beyond_int64(const json& value) {
-  return value.is_number_unsigned() &&
-         value.get<std::uint64_t>() >
-             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+std::string digits_of(const json& large) {
+  return {large.get_binary().begin(), large.get_binary().end()};
+}
+
+// As it was written, where no int64 holds it.
+std::optional<std::string> beyond_int64(const json& value) {
+  if (value.is_binary()) return digits_of(value);
+  const bool is_beyond = value.is_number_unsigned() &&
+                         value.get<std::uint64_t>() >
+                             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return is_beyond ? std::optional(value.dump()) : std::nullopt;
+}
+
+// Columns that are asked for by their names.
+std::vector<std::string> asked_for(const DatasetOptions& options) {
+  auto names = split(options.text_columns, ',');
+  names.push_back(options.label_column);
+  names.insert(names.end(), options.kept_columns.begin(), options.kept_columns.end());
+  std::erase_if(names, [](const std::string& name) {
+    return name.empty() || number_in<std::size_t>(name).has_value();
+  });
+  return names;
 }
 
 class JsonLinesDataset final : public TypedTable {
  public:
+  /// `lacking` as of Opening.
   JsonLinesDataset(std::shared_ptr<const Records> records, const DatasetOptions& options,
-                   std::vector<std::string> classes)
+                   std::vector<std::string> classes, std::set<std::string>* lacking = nullptr)
       : TypedTable(records->name()), records_(std::move(records)) {
     std::vector<Seen> seen;
     // Those that stand alone are of one shape.
@@ -111,6 +107,7 @@ class JsonLinesDataset final : public TypedTable {
         // Who reads it is told.
       }
     }
+    if (lacking != nullptr) add_lacking(asked_for(options), seen, *lacking);
     std::vector<TypedColumn> columns;
     for (const Seen& one : seen) columns.push_back(column_of(one));
     choose(columns, options);
@@ -142,9 +139,37 @@ class JsonLinesDataset final : public TypedTable {
  private:
   json parse(std::size_t i) const {
     try {
-      return parse_object(records_->read(i));
+      return parse_json_record(records_->read(i));
     } catch (const DamagedRecord& error) {
       throw DamagedRecord(fmt::format("{}: {}", place(i), error.what()));
+    }
+  }
+
+  // Writers leave nulls out: a row that has more members than those before says where their places are.
+  static std::vector<Seen>::iterator place_of(const Path& path, const json& object,
+                                              std::vector<Seen>& seen) {
+    const auto place = [&](const Path& of) {
+      return std::ranges::find(seen, of, &Seen::path);
+    };
+    if (const auto found = place(path); found != seen.end()) return found;
+    auto before = seen.end();
+    Path sibling = path;
+    for (auto next = std::next(object.find(path.back())); next != object.end(); ++next) {
+      sibling.back() = next.key();
+      before = place(sibling);
+      if (before != seen.end()) break;
+    }
+    return seen.insert(before, Seen{.path = path, .kind = {}});
+  }
+
+  // As if this file had them, and nulls in all rows.
+  static void add_lacking(const std::vector<std::string>& names, std::vector<Seen>& seen,
+                          std::set<std::string>& lacking) {
+    for (const auto& name : names) {
+      const bool is_there =
+          std::ranges::any_of(seen, [&](const Seen& one) { return name_of(one.path) == name; });
+      if (!is_there && lacking.insert(name).second)
+        seen.push_back({.path = split(name, '.'), .kind = {}});
     }
   }
 
@@ -157,8 +182,7 @@ class JsonLinesDataset final : public TypedTable {
         look_at(value, path, i, seen);
         continue;
       }
-      auto found = std::ranges::find(seen, path, &Seen::path);
-      if (found == seen.end()) found = seen.insert(seen.end(), Seen{.path = path, .kind = {}});
+      const auto found = place_of(path, object, seen);
       found->is_list = found->is_list || value.is_array();
       for_each_value(value, [&](const json& one) {
         const auto kind = kind_of(one);
@@ -212,26 +236,28 @@ class JsonLinesDataset final : public TypedTable {
       const bool fits =
           kind == kinds_[k] || (kinds_[k] == FeatureKind::real && kind == FeatureKind::integer);
       if (!fits)
-        throw DamagedRecord(
-            fmt::format("has a JSON {}, expected what is in the first rows", one.type_name()));
+        throw DamagedRecord(fmt::format("has a JSON {}, expected what is in the first rows",
+                                        one.is_binary() ? "number" : one.type_name()));
       if (one.is_boolean()) {
         values.push_back(Value());
         if constexpr (!std::is_same_v<Value, std::string>)
           values.back() = static_cast<Value>(one.get<bool>());
       } else if constexpr (std::is_same_v<Value, double>) {
         constexpr std::int64_t kMost = std::int64_t{1} << 53;
+        const auto beyond = beyond_int64(one);
         const auto whole = one.is_number_integer() ? one.get<std::int64_t>() : 0;
-        if (is_beyond_int64(one) || whole > kMost || whole < -kMost)
+        if (beyond || whole > kMost || whole < -kMost)
           throw DamagedRecord(fmt::format(
               "has {}, in a column of numbers with fractions, which hold whole numbers up to {}: "
               "expected a column of whole numbers, or of texts",
-              one.dump(), kMost));
+              beyond.value_or(one.dump()), kMost));
         values.push_back(one.get<double>());
       } else if constexpr (std::is_same_v<Value, float>) {
-        values.push_back(static_cast<float>(one.get<double>()));
+        values.push_back(
+            static_cast<float>(one.is_binary() ? std::stod(digits_of(one)) : one.get<double>()));
       } else {
-        if (std::is_same_v<Value, std::int64_t> && is_beyond_int64(one))
-          throw DamagedRecord(fmt::format("{} is larger than an int64", one.dump()));
+        if (const auto beyond = beyond_int64(one); beyond && std::is_same_v<Value, std::int64_t>)
+          throw DamagedRecord(fmt::format("{} is larger than an int64", *beyond));
         values.push_back(one.get<Value>());
       }
     });
@@ -258,7 +284,7 @@ Format jsonl_format() {
             auto rows = index_rows(*file, {.separator = '\0', .quotes = false}).rows;
             return std::make_shared<JsonLinesDataset>(
                 std::make_shared<FileRows>(std::move(file), std::move(rows)), opening,
-                classes_beside(path));
+                classes_beside(path), opening.lacking);
           },
           .open_records = [](std::shared_ptr<const Records> records,
                              const DatasetOptions& options) -> DatasetPtr {
@@ -268,7 +294,7 @@ Format jsonl_format() {
           .shape = [](const std::string& record, const DatasetOptions&) -> std::string {
             try {
               std::string shape;
-              append_shape(parse_object(record), shape);
+              append_shape(parse_json_record(record), shape);
               return shape;
             } catch (const DamagedRecord&) {
               return "damaged";

@@ -65,11 +65,12 @@ bool is_text_name(const std::string& name) { return is_one_of(name, kTextNames);
 
 std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
                         bool header, const std::string& where) {
-  const auto number = number_in<std::size_t>(name).value_or(0);
-  if (number >= 1 && number <= first_row.size()) return number - 1;
+  // A column may be called by a number, as pandas calls those that have no name.
   const auto found = std::ranges::find(first_row, name);
   if (header && found != first_row.end())
     return static_cast<std::size_t>(found - first_row.begin());
+  const auto number = number_in<std::size_t>(name).value_or(0);
+  if (number >= 1 && number <= first_row.size()) return number - 1;
   throw InputError(fmt::format(
       "{}: has no column '{}', expected {}1 to {}", where, name,
       header ? fmt::format("one of {}, or ", fmt::join(first_row, ", ")) : "", first_row.size()));

@@ -26,7 +26,7 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
 bool is_label_name(const std::string& name);
 bool is_text_name(const std::string& name);
 
-/// By number from 1, or by name where the first row has names. Throws InputError, which starts with `where`.
+/// By name where the first row has names, or by number from 1. Throws InputError, which starts with `where`.
 std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
                         bool header, const std::string& where);
 

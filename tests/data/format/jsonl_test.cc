@@ -78,6 +78,47 @@ TEST_F(JsonLines, KeysAreWhatTheyAreOrRefused) {
       << real;
 }
 
+// 64 bits hold neither, and a double makes them one.
+TEST_F(JsonLines, NumbersOfManyDigitsAreRefusedAsKeys) {
+  const auto file = write("r.jsonl",
+                          "{\"id\":123456789012345678901234,\"text\":\"a\",\"x\":1e23}\n"
+                          "{\"id\":123456789012345678901235,\"text\":\"b\",\"x\":2}\n"
+                          "{\"id\":7,\"text\":\"c\",\"x\":123456789012345678901234}\n");
+  const auto set = open_dataset({file}, {.unlabelled = true, .kept_columns = {"id"}});
+  for (const std::size_t i : {0, 1})
+    EXPECT_TRUE(
+        contains(error_of<DamagedRecord>([&] { set->read(i); }), "has 12345678901234567890123"));
+  const auto real = open_dataset({file}, {.unlabelled = true, .kept_columns = {"x"}});
+  EXPECT_EQ(real->read(0).features.at("column/x"), Feature(std::vector{1e23}));
+  EXPECT_TRUE(contains(error_of<DamagedRecord>([&] { real->read(2); }),
+                       "has 123456789012345678901234, in a column of numbers with fractions"));
+  // What is no key is as near as a number with a fraction comes.
+  const auto features = write("f.jsonl", "{\"x\":123456789012345678901234}\n");
+  EXPECT_EQ(open_dataset({features})->read(0).features.at("x"),
+            Feature(std::vector{1.2345679e23F}));
+}
+
+// As Spark writes them: without nulls.
+TEST_F(JsonLines, MembersThatRowsLackAreNulls) {
+  const auto file =
+      write("r.jsonl", "{\"text\":\"X3\"}\n{\"title\":\"T4\",\"text\":\"X4\",\"id\":4}\n");
+  const auto set = open_dataset({file}, {.unlabelled = true});
+  EXPECT_EQ(*set->read(1).bytes(feature::kText), "T4 X4") << "whatever row is the first";
+  write("out/part-0.json", "{\"title\":\"T1\",\"text\":\"X1\",\"id\":1}\n");
+  write("out/part-1.json", "{\"text\":\"X2\",\"id\":2}\n");
+  const DatasetOptions options{
+      .text_columns = "title,text", .unlabelled = true, .kept_columns = {"title", "id"}};
+  const auto parts = open_dataset({path("out")}, options);
+  EXPECT_EQ(*parts->read(0).bytes(feature::kText), "T1 X1");
+  EXPECT_EQ(*parts->read(1).bytes(feature::kText), " X2");
+  EXPECT_EQ(*parts->read(1).integer("column/id"), 2);
+  EXPECT_FALSE(parts->read(1).features.contains("column/title"));
+  auto wrong = options;
+  wrong.text_columns = "titel,text";
+  EXPECT_TRUE(contains(error_of<InputError>([&] { open_dataset({path("out")}, wrong); }),
+                       "has no column 'titel', and no other of the 2 files has"));
+}
+
 TEST_F(JsonLines, SaysWhereAndWhatIsWrong) {
   std::string text =
       "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\n[1]\n{\"text\":7,\"label\":\"y\"}\n";
