@@ -19,6 +19,8 @@
 namespace sullae::cli {
 namespace {
 
+constexpr int kMostServers = 1000;
+
 class RunCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
@@ -191,7 +193,7 @@ class RunCommand final : public Command {
   void declare_servers(CLI::App& app) {
     app.add_option("--ps", parameter_servers_,
                    "Parameter servers to start beside the ranks, which are their workers")
-        ->check(positive_integer())
+        ->check(integer_from(1, kMostServers))
         ->type_name("N")
         ->group("Parameter servers");
     app.add_option("--staleness", staleness_,

@@ -9,6 +9,7 @@
 #include "base/host.h"
 #include "launch/hosts.h"
 #include "launch/remote_shell.h"
+#include "transport/joining_keys.h"
 
 namespace sullae {
 namespace {
@@ -94,8 +95,11 @@ void FixedJob::on_server_ended(RunningAgent& agent, int server, int status) {
 bool FixedJob::note_end(int rank) {
   if (!ended_.insert(rank).second) return false;
   --running_;
-  if (options().parameter_servers)
+  if (options().parameter_servers) {
     store().set(fmt::format("ps/ended/{}", ended_.size() - 1), fmt::to_string(rank));
+    // The others go on, and may be about to make a world with it.
+    store().set("0/" + joining_key(rank), std::string(kHasEnded));
+  }
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "base/failpoint.h"
 #include "base/host.h"
 #include "sullae/error.h"
+#include "transport/joining_keys.h"
 
 namespace sullae {
 namespace {
@@ -80,22 +81,23 @@ std::vector<int> Topology::names_of(const std::vector<int>& ranks) const {
 
 Topology Topology::discover(Store& store, int rank, int size, const std::string& identity,
                             const std::string& settings, const Deadline& deadline) {
-  const auto key = [](int r) {
-    return fmt::format("host/{}", r);
-  };
   if (store.add(fmt::format("claimed/{}", rank), 1, deadline) != 1) {
     throw InputError(fmt::format(
         "two processes both say that they are rank {} of {}: each rank must be started once", rank,
         size));
   }
   failpoint("rendezvous.claimed");
-  store.set(key(rank), settings + kEnd + identity, deadline);
+  store.set(joining_key(rank), settings + kEnd + identity, deadline);
   failpoint("rendezvous.announced");
   std::vector<std::string> identities;
   std::string first;
   for (int r = 0; r < size; ++r) {
     try {
-      const auto told = store.get(key(r), deadline);
+      const auto told = store.get(joining_key(r), deadline);
+      if (told == kHasEnded)
+        throw PeerError(r, fmt::format("rank {} has ended before it came, and rank {} of {} waits "
+                                       "for it in vain: look at its own output first",
+                                       r, rank, size));
       const auto end = std::min(told.find(kEnd), told.size());
       const auto others = told.substr(0, end);
       identities.push_back(told.substr(std::min(end + 1, told.size())));

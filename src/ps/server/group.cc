@@ -58,7 +58,11 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
     replies_.refuse(message, fmt::format("another process is worker {} by now", header.worker));
     return false;
   }
-  if (members_.living().empty()) begin(dead);
+  if (members_.living().empty()) {
+    begin(dead);
+    // In the midst of a training that a server before this one has served: those who do not live are not waited for.
+    if (header.step > 0) members_.expect_to_hear(Clock::now());
+  }
   members_.join(header.worker, header.incarnation, Clock::now());
   bool needs = false;
   std::int64_t step = 0;
@@ -76,6 +80,17 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
   replies_.send(message.from, {.kind = Kind::welcome}, message_of(text));
   look_again();
   return true;
+}
+
+void Group::note_beginning() {
+  is_whole_ = false;
+  given_ = Clock::now();
+  note_change();
+}
+
+bool Group::is_whole(Clock::time_point now) const {
+  constexpr std::chrono::seconds kQuiet{2};
+  return is_whole_ || now - given_ > kQuiet;
 }
 
 void Group::answer(Message& message) {
@@ -157,11 +172,12 @@ void Group::answer_push(Message& message, Clocks& clocks) {
       return replies_.refuse(
           message, fmt::format("a gradient that is none of '{}', item {}", name_, header.item));
     if (!counted().contains(header.worker)) begin_to_count(header.worker);
-    const Delay delay = clocks.take(header.worker, id, header.step, counted());
+    const Delay delay = clocks.take(header.worker, id, header.step, met());
     answer.lead = delay.lead;
     answer.updates = delay.updates;
     if (!clocks.has_rounds()) clocks.updated();
     settle(header.item);
+    is_whole_ = true;
     note_change();
   }
   wait_to_go_on(message, answer);
@@ -196,6 +212,13 @@ void Group::ask_for_values(Message& message) {
   to.copy(message.from);
   replies_.send(to, {.kind = Kind::waiting, .worker = first, .item = header.item});
   if (header.kind == Kind::pull) wait_to_go_on(message, header);
+}
+
+// Where the others are is not known before they have said hello.
+std::set<int> Group::met() const {
+  std::set<int> workers = counted();
+  std::erase_if(workers, [this](int worker) { return !members_.has_joined(worker); });
+  return workers;
 }
 
 bool Group::gives_values(int worker) const {
@@ -255,6 +278,7 @@ json Group::description() const {
 void Group::restore(const json& saved, bool same_job) {
   restore_numbers(saved.at("numbers"));
   saved.at("id").get_to(id_);
+  is_whole_ = true;
   if (same_job)
     members_.restore(saved.at("living").get<std::set<int>>(),
                      saved.at("counted").get<std::set<int>>(),

@@ -38,6 +38,9 @@ class Group {
   void look_again();
   /// Whether what is to be saved has changed since this was asked last.
   bool take_change() { return std::exchange(has_changed_, false); }
+  /// Whether it has all that workers begin with, which they give one part after the other: with the first gradient, or when nothing
+  /// more has come for a while. Nobody can go on from what was saved before.
+  bool is_whole(Clock::time_point now) const;
 
   /// For a file: what to make it of, and restore() it from, after which arrays() are to be filled.
   nlohmann::json description() const;
@@ -67,6 +70,8 @@ class Group {
   virtual void restore_numbers(const nlohmann::json& numbers) = 0;
 
   void note_change() { has_changed_ = true; }
+  /// A part of what workers begin with has come.
+  void note_beginning();
   const std::set<int>& counted() const { return members_.counted(); }
 
   Replies replies_;
@@ -91,6 +96,7 @@ class Group {
   void settle(std::uint32_t item);
   void ask_for_values(Message& message);
   bool gives_values(int worker) const;
+  std::set<int> met() const;
   void wait_to_go_on(Message& message, const Header& header);
   void release(std::uint32_t item);
 
@@ -100,6 +106,8 @@ class Group {
   std::map<int, std::int64_t> steps_;  // the furthest that workers said they are at
   std::map<std::uint32_t, std::vector<Waiting>> waiting_;  // by item
   bool has_changed_ = true;                                // it is new
+  bool is_whole_ = false;
+  Clock::time_point given_ = Clock::now();  // the last part of what workers begin with
 };
 
 }  // namespace sullae::ps

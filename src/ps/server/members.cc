@@ -84,6 +84,11 @@ void Members::renew(Clock::time_point now) {
   for (auto& [worker, life] : living_) life.heard = now;
 }
 
+void Members::expect_to_hear(Clock::time_point now) {
+  for (const int worker : counted_)
+    living_.try_emplace(worker, Life{.incarnation = 0, .heard = now});
+}
+
 std::vector<int> Members::expire(Clock::time_point now) {
   std::vector<int> gone;
   for (const auto& [worker, life] : living_) {

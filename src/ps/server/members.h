@@ -48,6 +48,8 @@ class Members {
   void restore(const std::set<int>& living, const std::set<int>& counted,
                const std::set<int>& resting);
   void renew(Clock::time_point now);
+  /// Whoever is waited for lives, and has the lease to be heard of.
+  void expect_to_hear(Clock::time_point now);
 
  private:
   struct Life {

@@ -89,7 +89,7 @@ void SliceGroup::first(const Message& message, Shard& shard) {
       message.parts[0].size() != shard.elements() * sizeof(float))
     return;
   shard.set_values(vector_of<float>(message.parts[0]));
-  note_change();
+  note_beginning();
   look_again();
 }
 
@@ -99,7 +99,7 @@ void SliceGroup::put_state(Message& message, Shard& shard) {
       !unpack(span_of<std::byte>(message.parts[0]), shard.states()))
     return replies_.refuse(message, fmt::format("a state that is none of slice {}", header.item));
   shard.set_values(vector_of<float>(message.parts[1]));
-  note_change();
+  note_beginning();
   replies_.send(message.from,
                 {.kind = Kind::stored, .item = header.item, .question = header.question});
 }

@@ -57,7 +57,7 @@ bool TableGroup::answer_own(Message& message) {
       if (message.parts.size() != 1 || message.parts[0].size() != sizeof(std::int64_t))
         return false;
       table_.clear(vector_of<std::int64_t>(message.parts[0]).front());
-      note_change();
+      note_beginning();
       replies_.send(message.from, stored);
       return true;
     default:
@@ -99,7 +99,7 @@ bool TableGroup::put_rows(const Message& message) {
                   .data = vector_of<float>(message.parts[1])};
   if (rows.data.size() != rows.ids.size() * table_.width()) return false;
   table_.put(rows);
-  note_change();
+  note_beginning();
   return true;
 }
 

@@ -80,6 +80,9 @@ class ServerUpdate final : public GatheredUpdate {
     remote_->rest();
     world_->barrier();
     remote_->pull();
+    // Nor does anybody step before all have pulled.
+    broadcast_buffers(model_, *world_);
+    world_->barrier();
   }
 
   // Of one moment: nobody steps before rank 0 has it all.

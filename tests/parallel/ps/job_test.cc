@@ -62,6 +62,17 @@ TEST(PsJob, GoesOnWithoutAWorkerThatIsKilled) {
       << result.standard_error;
 }
 
+// They go on without it, and not to a world that it was to be in.
+TEST(PsJob, ARankThatEndsBeforeItComesIsNotWaitedForInInit) {
+  const auto result = run_program(
+      {sullae_program(), "run", "--ps", "1", "-np", "3", "sh", "-c",
+       "if [ $SULLAE_RANK = 1 ]; then exit 3; fi; exec \"$0\" train mlp --epochs 1 --max-steps 1",
+       sullae_program()});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "rank 1 has ended before it came, and rank 0 of 3"))
+      << result.standard_error;
+}
+
 TEST(PsJob, EndsWithRankZero) {
   Program job(words({"--ps", "1", "-np", "2"}, "100000", "5"));
   ASSERT_TRUE(job.wait_for_output("[0] began as"));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "ps/server/clients.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include "support/wait_until.h"
@@ -66,6 +67,70 @@ TEST(ParameterServer, SavesAtOnceWhereNothingIsSavedYet) {
   SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
   wait_until([&] { return std::filesystem::exists(options.state_file); });
+}
+
+// Rows that are given one part after the other: what was saved before the last would be taken for all.
+TEST(ParameterServer, SavesWhatWorkersBeginWithWhole) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1,
+                                  .state_file = directory.path() / "ps.state",
+                                  .save_every = std::chrono::hours{1}};
+  RunningServers servers(1, options);
+  ps::TableClient table(options_of(servers, 0), kZeros, Rule{});
+  table.clear(0);
+  ps::Rows rows;
+  for (std::uint64_t id = 0; id < 1000; ++id) rows.ids.push_back(id);
+  rows.data.resize(rows.ids.size() * kZeros.dimension, 1);
+  table.put_rows(rows);
+  const std::vector<float> gradient(kZeros.dimension, 1);
+  table.push(std::vector<std::uint64_t>{3}, gradient.data(), 1);
+  const auto bytes = rows.data.size() * sizeof(float);
+  wait_until([&] {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(options.state_file, error);
+    return !error && size > bytes;
+  });
+}
+
+// A server that came back with it would go on from another model, and nobody would see it.
+TEST(ParameterServer, AnEarlierJobsFileGoesWhenWorkersBringTheirs) {
+  const TemporaryDirectory directory;
+  const ps::ServerOptions options{.workers = 1,
+                                  .state_file = directory.path() / "ps.state",
+                                  .save_every = std::chrono::hours{1}};
+  {
+    RunningServers servers(1, options);
+    SliceClient client(options_of(servers, 0), kSlices, Rule{});
+    client.start();
+    push_ones(client);
+  }
+  const auto earlier = content_of(options.state_file);
+  RunningServers servers(1, options);
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
+  client.start();
+  client.pull_state();
+  EXPECT_EQ(content_of(options.state_file), earlier) << "nothing was brought";
+  client.put_state();
+  wait_until([&] { return content_of(options.state_file) != earlier; });
+}
+
+// A server that is new here hears of one worker, and not of another that has died meanwhile.
+TEST(ParameterServer, WaitsTheLeaseForThoseThatItHasNeverSeen) {
+  const ps::ServerOptions options{.workers = 2, .lease = std::chrono::milliseconds{1500}};
+  RunningServers servers(1, options);
+  SliceClient client(options_of(servers, 0), kSlices, Rule{});
+  {
+    SliceClient other(options_of(servers, 1), kSlices, Rule{});
+    std::jthread thread([&] {
+      other.start();
+      push_ones(other);
+    });
+    client.start();
+    push_ones(client);
+  }
+  push_ones(client);
+  servers.restart(0, options);
+  for (int step = 0; step < 3; ++step) EXPECT_NO_THROW(push_ones(client));
 }
 
 TEST(ParameterServer, HasItsStateFileForItselfAndCleansUpBehindOneThatWasKilled) {

@@ -111,6 +111,25 @@ TEST(ParameterServer, RefusesAWorkerThatComesLaterToSeveralThings) {
   }
 }
 
+// One that was expected, and whom the others do not wait for any more.
+TEST(ParameterServer, RefusesAWorkerThatComesBackToSeveralThings) {
+  RunningServers servers(1, {.workers = 2});
+  const auto begin = [&](int worker, const auto& act) {
+    auto options = options_of(servers, worker);
+    SliceClient dense(options, kSlices, Rule{});
+    options.name = "words";
+    ps::TableClient words(options, kZeros, Rule{});
+    act();
+  };
+  begin(0, [&] {
+    begin(1, [] {});
+    EXPECT_TRUE(contains(error_of([&] { begin(1, [] {}); }),
+                         "refuses worker 1: it comes when the others have begun, and they step "
+                         "several things here ("));
+  });
+  begin(1, [] {});  // the first, when all have left
+}
+
 // Who has left one thing, and whoever else has, may begin another, and is waited for there.
 TEST(ParameterServer, LetsWorkersBeginOneThingAfterTheOther) {
   RunningServers servers(2, {.workers = 2});
