@@ -34,7 +34,7 @@ find_package(Torch REQUIRED)
 message(STATUS "libtorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
 if(NOT TORCH_INSTALL_PREFIX STREQUAL "/usr")
   # By itself CMake leaves out folders below the source tree, where the virtual environment may be.
-  set(CMAKE_INSTALL_RPATH ${TORCH_INSTALL_PREFIX}/lib)
+  list(APPEND CMAKE_INSTALL_RPATH ${TORCH_INSTALL_PREFIX}/lib)
 endif()
 
 # Wheels and archives bring fmt's and protobuf's headers along, of versions that are not the system's libraries': what is

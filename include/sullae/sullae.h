@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "sullae/error.h"
@@ -310,8 +311,8 @@ void broadcast(std::span<T> data, int root) {
 }
 inline void barrier() { world().barrier(); }
 template <class T>
-void send(std::span<const T> data, int to, int tag = 0) {
-  world().send(data.data(), data.size(), data_type_of<T>, to, tag);
+void send(std::span<T> data, int to, int tag = 0) {
+  world().send(data.data(), data.size(), data_type_of<std::remove_const_t<T>>, to, tag);
 }
 template <class T>
 int receive(std::span<T> data, int from, int tag = 0) {

@@ -42,14 +42,14 @@ torch::Device local_device(const World& world = sullae::world());
 // every rank in the same order.
 
 /// In place; the same shape on every rank.
-void allreduce(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+void allreduce(const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
                const World& world = sullae::world());
 /// In place, in the background; see World::allreduce_async. The tensor must be contiguous and in
 /// host memory, and is kept alive until the handle is done. Throws InputError otherwise.
-Handle allreduce_async(torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
+Handle allreduce_async(const torch::Tensor& tensor, ReduceOp op = ReduceOp::sum,
                        const AsyncOptions& options = {}, const World& world = sullae::world());
 /// In place.
-void broadcast(torch::Tensor& tensor, int root, const World& world = sullae::world());
+void broadcast(const torch::Tensor& tensor, int root, const World& world = sullae::world());
 /// Every rank's tensor, concatenated along dimension 0 in the order of ranks. Dimension 0 may
 /// differ between ranks, the others may not.
 torch::Tensor allgather(const torch::Tensor& tensor, const World& world = sullae::world());
@@ -67,12 +67,13 @@ torch::Tensor alltoall(const torch::Tensor& tensor, const World& world = sullae:
 /// `tensor` may be changed when it returns.
 void send(const torch::Tensor& tensor, int to, int tag = 0, const World& world = sullae::world());
 /// Into `tensor`. Returns the rank that sent it; `from` may be kAnySource.
-int receive(torch::Tensor& tensor, int from, int tag = 0, const World& world = sullae::world());
+int receive(const torch::Tensor& tensor, int from, int tag = 0,
+            const World& world = sullae::world());
 /// In the background. The tensor must be contiguous and in host memory, and is kept alive until the handle is done,
 /// up to which a sent one must not change. Throw InputError otherwise.
 Handle send_async(const torch::Tensor& tensor, int to, int tag = 0,
                   const World& world = sullae::world());
-Handle receive_async(torch::Tensor& tensor, int from, int tag = 0,
+Handle receive_async(const torch::Tensor& tensor, int from, int tag = 0,
                      const World& world = sullae::world());
 
 /// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
@@ -107,12 +108,15 @@ struct DistributedOptimizerOptions {
   std::string compression = {};
   /// Sparse gradients travel as dense ones: faster where most rows of a table are touched.
   bool sparse_as_dense = false;
-  /// Reduces buckets while backward goes on; false waits for step(), to see what that is worth.
+  /// Reduces buckets while backward goes on; with false DistributedOptimizer begins with synchronize() or step(), as it has to where gradients
+  /// are made behind backward(), such as those of master weights.
   bool overlap = true;
   /// backward() itself waits, the last of backward_passes_per_step, as PyTorch's DistributedDataParallel does: when it
-  /// returns, gradients are averages, and may be clipped or unscaled without synchronize(). What fails then is thrown by
-  /// synchronize() or step(). Costs the overlap with what the program does between backward() and step().
-  bool after_backward = false;
+  /// returns, gradients are averages, which may be looked at, clipped or unscaled. What fails then is thrown by
+  /// synchronize(), step() or the next backward(). With false synchronize() and step() wait, so that what the program does
+  /// in between goes on while gradients travel: they must be left alone until then, also by libtorch's clip_grad_norm_(), whose
+  /// changes are not seen.
+  bool after_backward = true;
 };
 
 /// What DistributedOptimizer does with gradients, for whoever steps otherwise: with an optimizer of another language, or in
@@ -160,8 +164,8 @@ class DistributedGradients {
 /// As in one process, gradients of several backward passes add up, whether they were planned
 /// (backward_passes_per_step spares reductions) or not, and may be cleared at any moment: a backward that is thrown
 /// away, a step that is left out, a discriminator's gradients from the generator's loss. All ranks must do so alike.
-/// Between backward() and synchronize() gradients may be under way, and must not be changed in another way: clip after
-/// synchronize(). A gradient is memory of its bucket, which the next backward writes to: keep its clone(). Where the parts of a batch are uneven, weight each rank's loss by its samples:
+/// With after_backward = false gradients may be under way between backward() and synchronize(), and must not be changed in another way:
+/// clip after synchronize(). A gradient is memory of its bucket, which the next backward writes to: keep its clone(). Where the parts of a batch are uneven, weight each rank's loss by its samples:
 /// loss * (own samples * size() / all samples).
 ///
 /// A parameter belongs to one DistributedOptimizer at a time. Used by the thread that trains. Errors of the background
@@ -180,11 +184,13 @@ class DistributedOptimizer {
   DistributedOptimizer(const DistributedOptimizer&) = delete;
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
 
-  /// Waits until every gradient is reduced; .grad() then holds the average. Call it before step()
-  /// to clip gradients.
+  /// Waits until every gradient is reduced; .grad() then holds the average.
   void synchronize();
   /// synchronize(), unless that was done since the last backward, then the optimizer's own step.
   void step();
+  /// The same for optimizers that evaluate the model themselves, as torch::optim::LBFGS does: `closure` clears gradients, runs backward()
+  /// and returns the loss, which is averaged over the ranks, so that all search alike. Returns what the optimizer returns.
+  torch::Tensor step(const torch::optim::Optimizer::LossClosure& closure);
   /// This rank has run out of data: until every rank has called join(), it takes part in the others'
   /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps, so
   /// that all models stay equal. What the program does around step(), such as a schedule of the
@@ -225,7 +231,8 @@ struct DistributedSamplerOptions {
 };
 
 /// The indices that this rank trains on in an epoch; all ranks together cover the data set. Also a
-/// libtorch sampler, for torch::data::make_data_loader.
+/// libtorch sampler, for torch::data::make_data_loader, which takes a copy: copies share the epoch, and each
+/// reset(), with which a loader begins an epoch, goes on to the next one behind one of which samples were taken.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   /// Shards `dataset_size` samples among the ranks of `world`.
@@ -236,12 +243,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
                      DistributedSamplerOptions options = {});
 
   /// Call it before each epoch: the order depends on the seed and the epoch, and is the same on
-  /// every rank.
+  /// every rank. A loader's copy takes it with its next reset().
   void set_epoch(std::size_t epoch);
   /// This rank's indices of the current epoch, in order.
   const std::vector<std::size_t>& indices() const { return indices_; }
 
-  void reset(detail::OptionalSize new_size) override;
+  void reset(detail::OptionalSize new_size = {}) override;
   detail::OptionalBatch next(std::size_t batch_size) override;
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
@@ -253,7 +260,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   int rank_;
   int size_;
   DistributedSamplerOptions options_;
-  std::size_t epoch_ = 0;
+  struct Epoch {
+    std::size_t number = 0;
+    std::size_t sets = 0;  // how often set_epoch() was called
+  };
+  std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>();  // of all copies
+  Epoch made_for_;                                            // when indices_ were made
   std::size_t position_ = 0;
   std::vector<std::size_t> indices_;
 };

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -99,6 +100,20 @@ void limit_spinning() {
     ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
 }
 
+namespace {
+
+// A shell's users forget it, too.
+std::string where_it_is(const ChildOptions& options) {
+  const std::string& program = options.words.front();
+  std::error_code ignored;
+  if (program.find('/') != std::string::npos ||
+      !std::filesystem::exists(options.directory / program, ignored))
+    return "";
+  return fmt::format(" in PATH; did you mean ./{}?", program);
+}
+
+}  // namespace
+
 pid_t start_child(const ChildOptions& options) {
   Pipe report = make_pipe();  // why there is no program; a successful exec closes it
   Call call(options);
@@ -130,8 +145,9 @@ pid_t start_child(const ChildOptions& options) {
   int reason = 0;
   if (::read(report.read.get(), &reason, sizeof reason) != sizeof reason) return pid;
   kill_and_wait(pid);
-  throw Error(fmt::format("'{}' cannot be run{}: {}", options.words.front(), where,
-                          std::generic_category().message(reason)));
+  throw Error(fmt::format("'{}' cannot be run{}: {}{}", options.words.front(), where,
+                          std::generic_category().message(reason),
+                          reason == ENOENT ? where_it_is(options) : ""));
 }
 
 std::optional<int> wait_for_end(pid_t pid, const Deadline& deadline) {

@@ -22,7 +22,8 @@ constexpr std::size_t kReduceBuffers = 4;
 DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {
   return {.backward_passes_per_step = options.backward_passes_per_step,
           .bucket_bytes = options.bucket_bytes,
-          .overlap = options.overlap};
+          .overlap = options.overlap,
+          .after_backward = false};
 }
 
 // What all ranks have alike.

@@ -27,6 +27,7 @@ using State = TensorHandle::State;
 void add_output(State& state, const torch::Tensor& output, const char* what) {
   check_writable(output, what);
   const bool plain = is_plain(output);
+  note_write(output);
   state.results.push_back(
       plain ? output : torch::empty(output.sizes(), output.options().device(torch::kCPU)));
   state.targets.push_back(plain ? torch::Tensor() : output);

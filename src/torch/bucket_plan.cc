@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <string_view>
 
+#include "base/hash.h"
+#include "base/log.h"
 #include "base/split.h"
 #include "collective/counts.h"
 #include "sullae/adapter.h"
@@ -125,6 +129,28 @@ FirstStep agree(const FirstStep& seen, const World& world) {
   }
   world.broadcast(agreed.ready_order.data(), agreed.ready_order.size(), DataType::int64, 0);
   return agreed;
+}
+
+void warn_where_unequal(const std::vector<PlannedParameter>& parameters, const World& world) {
+  // Who draws weights of his own draws the first ones, too.
+  constexpr std::int64_t kLookedAt = 256;
+  constexpr std::uint64_t kPositive = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> least;
+  for (const PlannedParameter& parameter : parameters) {
+    const auto all = parameter.tensor.detach().reshape(-1);
+    const auto some = all.narrow(0, 0, std::min(all.numel(), kLookedAt)).to(torch::kCPU);
+    const std::string_view bytes(static_cast<const char*>(some.data_ptr()), some.nbytes());
+    least.push_back(static_cast<std::int64_t>(fnv1a(bytes) & kPositive));
+  }
+  std::vector<std::int64_t> most = least;
+  world.allreduce(least.data(), least.data(), least.size(), DataType::int64, ReduceOp::min);
+  world.allreduce(most.data(), most.data(), most.size(), DataType::int64, ReduceOp::max);
+  const auto differs = std::ranges::mismatch(least, most).in1;
+  if (differs == least.end() || world.rank() != 0) return;
+  log::warning(
+      "DistributedOptimizer: parameter '{}' has not the same values on all ranks, which train "
+      "models that differ: call broadcast_parameters() before the first step",
+      parameters[static_cast<std::size_t>(differs - least.begin())].name);
 }
 
 }  // namespace sullae

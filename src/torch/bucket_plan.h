@@ -73,4 +73,7 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
 /// where any rank saw it so.
 FirstStep agree(const FirstStep& seen, const World& world);
 
+/// On rank 0, of the first parameter that has other values on some ranks, as far as its first values show. Collective.
+void warn_where_unequal(const std::vector<PlannedParameter>& parameters, const World& world);
+
 }  // namespace sullae

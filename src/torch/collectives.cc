@@ -78,8 +78,8 @@ void alltoall_of(std::string_view, DeviceCommunicator& device, auto... arguments
   device.alltoall(arguments...);
 }
 
-void copy_back(torch::Tensor& tensor, const torch::Tensor& values) {
-  if (tensor.data_ptr() == values.data_ptr()) return;
+void copy_back(const torch::Tensor& tensor, const torch::Tensor& values) {
+  if (tensor.data_ptr() == values.data_ptr()) return note_write(tensor);
   const torch::NoGradGuard guard;
   tensor.copy_(values);
 }
@@ -115,7 +115,7 @@ torch::Device local_device(const World& world) {
   return {torch::kCUDA, static_cast<torch::DeviceIndex>(world.local_rank() % devices)};
 }
 
-void allreduce(torch::Tensor& tensor, ReduceOp op, const World& world) {
+void allreduce(const torch::Tensor& tensor, ReduceOp op, const World& world) {
   check_writable(tensor, "allreduce");
   const Reachable reachable(tensor, world, op);
   const torch::Tensor& values = reachable.values();
@@ -127,10 +127,11 @@ void allreduce(torch::Tensor& tensor, ReduceOp op, const World& world) {
   copy_back(tensor, values);
 }
 
-Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
+Handle allreduce_async(const torch::Tensor& tensor, ReduceOp op, const AsyncOptions& options,
                        const World& world) {
   check_writable(tensor, "allreduce_async");
   check_plain(tensor, "allreduce_async", options.name);
+  note_write(tensor);
   const DataType type = data_type(tensor.scalar_type(), "allreduce_async: the tensor");
   AsyncOptions with_shape = options;
   with_shape.shape = shape_of(tensor);
@@ -140,7 +141,7 @@ Handle allreduce_async(torch::Tensor& tensor, ReduceOp op, const AsyncOptions& o
   return handle;
 }
 
-void broadcast(torch::Tensor& tensor, int root, const World& world) {
+void broadcast(const torch::Tensor& tensor, int root, const World& world) {
   check_writable(tensor, "broadcast");
   const Reachable reachable(tensor, world);
   const torch::Tensor& values = reachable.values();

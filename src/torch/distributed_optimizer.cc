@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <torch/optim/lbfgs.h>
 
 #include <algorithm>
 #include <map>
@@ -76,24 +77,40 @@ class DistributedOptimizer::Impl {
        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
        const DistributedOptimizerOptions& options, const World& world)
       : optimizer_(optimizer),
+        world_(world),
         parameters_(count_parameters(optimizer)),
-        gradients_(parameters, options, world) {
+        gradients_(parameters, in_order(options), world) {
     check_covers(optimizer, parameters);
   }
 
   void synchronize() { gradients_.synchronize(); }
 
   void step() {
-    if (const auto now = count_parameters(optimizer_); now != parameters_) {
+    if (dynamic_cast<torch::optim::LBFGS*>(&optimizer_) != nullptr)
       throw InputError(
-          fmt::format("DistributedOptimizer: the optimizer updates {} parameters, but {} when this "
-                      "was made, and the gradients of "
-                      "others are not reduced: make it after the last add_param_group()",
-                      now, parameters_));
-    }
+          "DistributedOptimizer: torch::optim::LBFGS evaluates the model itself: expected "
+          "step(closure)");
+    check_groups();
     synchronize();
     optimizer_.step();
     gradients_.stepped();
+  }
+
+  torch::Tensor step(const torch::optim::Optimizer::LossClosure& closure) {
+    check_groups();
+    auto result = optimizer_.step([&] {
+      torch::Tensor loss;
+      {
+        const torch::AutoGradMode with_gradients(true);
+        loss = closure();
+      }
+      synchronize();
+      gradients_.stepped();
+      torch::Tensor mean = loss.detach().clone();
+      allreduce(mean, ReduceOp::average, world_);
+      return mean;
+    });
+    return result;
   }
 
   int join() {
@@ -106,6 +123,22 @@ class DistributedOptimizer::Impl {
   }
 
  private:
+  // Without overlap gradients may be of what backward does not know, such as master weights, and be made behind it.
+  static DistributedOptimizerOptions in_order(DistributedOptimizerOptions options) {
+    options.after_backward = options.after_backward && options.overlap;
+    return options;
+  }
+
+  void check_groups() const {
+    if (const auto now = count_parameters(optimizer_); now != parameters_) {
+      throw InputError(
+          fmt::format("DistributedOptimizer: the optimizer updates {} parameters, but {} when this "
+                      "was made, and the gradients of "
+                      "others are not reduced: make it after the last add_param_group()",
+                      now, parameters_));
+    }
+  }
+
   // Masters in another precision have gradients of their own.
   void clear_optimizer() {
     for (auto& group : optimizer_.param_groups()) {
@@ -114,6 +147,7 @@ class DistributedOptimizer::Impl {
   }
 
   torch::optim::Optimizer& optimizer_;
+  World world_;
   std::size_t parameters_ = 0;  // of the optimizer, when this was made
   DistributedGradients gradients_;
 };
@@ -127,6 +161,9 @@ DistributedOptimizer::~DistributedOptimizer() = default;
 
 void DistributedOptimizer::synchronize() { impl_->synchronize(); }
 void DistributedOptimizer::step() { impl_->step(); }
+torch::Tensor DistributedOptimizer::step(const torch::optim::Optimizer::LossClosure& closure) {
+  return impl_->step(closure);
+}
 int DistributedOptimizer::join() { return impl_->join(); }
 void DistributedOptimizer::zero_grad() { impl_->zero_grad(); }
 

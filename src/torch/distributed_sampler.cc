@@ -20,7 +20,7 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int rank, int s
 }
 
 void DistributedSampler::set_epoch(std::size_t epoch) {
-  epoch_ = epoch;
+  *epoch_ = {.number = epoch, .sets = epoch_->sets + 1};
   make_indices();
 }
 
@@ -29,7 +29,8 @@ void DistributedSampler::make_indices() {
                                        {.shuffle = options_.shuffle,
                                         .seed = options_.seed,
                                         .shuffle_buffer = options_.shuffle_buffer},
-                                       epoch_);
+                                       epoch_->number);
+  made_for_ = *epoch_;
   const auto ranks = static_cast<std::size_t>(size_);
   std::size_t share =
       options_.drop_last ? order.size() / ranks : (order.size() + ranks - 1) / ranks;
@@ -49,6 +50,8 @@ void DistributedSampler::make_indices() {
 
 void DistributedSampler::reset(detail::OptionalSize new_size) {
   if (new_size.has_value()) dataset_size_ = *new_size;
+  // Unless one was set meanwhile.
+  if (position_ > 0 && made_for_.sets == epoch_->sets) ++epoch_->number;
   make_indices();
 }
 
@@ -62,7 +65,8 @@ detail::OptionalBatch DistributedSampler::next(std::size_t batch_size) {
 }
 
 void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
-  archive.write("epoch", torch::tensor(static_cast<std::int64_t>(epoch_)), /*is_buffer=*/true);
+  archive.write("epoch", torch::tensor(static_cast<std::int64_t>(made_for_.number)),
+                /*is_buffer=*/true);
   archive.write("position", torch::tensor(static_cast<std::int64_t>(position_)),
                 /*is_buffer=*/true);
 }

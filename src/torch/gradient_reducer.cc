@@ -61,6 +61,8 @@ void GradientReducer::synchronize_after_backward() {
     if (!reducer || reducer->waits_for_backward_.lock() != waiting) return;
     reducer->waits_for_backward_.reset();
     if (++reducer->backward_passes_ < reducer->options_.backward_passes_per_step) return;
+    // Who calls the optimizer's own step does not say that one was made.
+    reducer->backward_passes_ = 0;
     const Interruptible hears(reducer->interruption_);
     try {
       reducer->synchronize();
@@ -105,6 +107,7 @@ void GradientReducer::zero_grad() {
 // More backward passes than were planned, and passes after gradients were thrown away, are right as well: what
 // is under way comes to its end, and the bucket is reduced once more.
 void GradientReducer::before_gradient(std::size_t index) {
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   const torch::NoGradGuard guard;
   ParameterState& state = states_[index];
   check_can_add(index);
@@ -154,6 +157,7 @@ void GradientReducer::reduce() {
   if (buckets_.empty()) {
     learn_kinds();
     make_plan();
+    warn_where_unequal(parameters_, world_);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     // What backward did not reach, or reached fewer times than planned.

@@ -27,7 +27,7 @@ void send(const torch::Tensor& tensor, int to, int tag, const World& world) {
              data_type(values.scalar_type(), "send: the tensor"), to, tag);
 }
 
-int receive(torch::Tensor& tensor, int from, int tag, const World& world) {
+int receive(const torch::Tensor& tensor, int from, int tag, const World& world) {
   check_dense(tensor, "receive");
   check_writable(tensor, "receive");
   const torch::NoGradGuard guard;
@@ -37,7 +37,11 @@ int receive(torch::Tensor& tensor, int from, int tag, const World& world) {
   const int source =
       world.receive(values.data_ptr(), count_of(values),
                     data_type(values.scalar_type(), "receive: the tensor"), from, tag);
-  if (!is_plain(tensor)) tensor.copy_(values);
+  if (is_plain(tensor)) {
+    note_write(tensor);
+  } else {
+    tensor.copy_(values);
+  }
   return source;
 }
 
@@ -49,9 +53,10 @@ Handle send_async(const torch::Tensor& tensor, int to, int tag, const World& wor
                          world.send_async(tensor.data_ptr(), count_of(tensor), type, to, tag));
 }
 
-Handle receive_async(torch::Tensor& tensor, int from, int tag, const World& world) {
+Handle receive_async(const torch::Tensor& tensor, int from, int tag, const World& world) {
   check_writable(tensor, "receive_async");
   check_plain(tensor, "receive_async");
+  note_write(tensor);
   const DataType type = data_type(tensor.scalar_type(), "receive_async: the tensor");
   return keep_until_done(tensor,
                          world.receive_async(tensor.data_ptr(), count_of(tensor), type, from, tag));

@@ -36,13 +36,19 @@ MismatchError Labels::mismatch(int rank, const Signature& mine, int other_rank,
                   rank, describe(mine), other_rank, describe(theirs)));
 }
 
+std::string Labels::purpose() const {
+  const auto known = names_.find(current_ & ~kTurnMask);
+  return known == names_.end() ? "" : " for " + known->second;
+}
+
 std::string Labels::describe(const Signature& signature) const {
   if (signature.label == 0) return signature.describe();
   const auto known = names_.find(signature.label & ~kTurnMask);
   const auto turn = (signature.label & kTurnMask) >> kTurnShift;
-  return fmt::format("{} for {}{}", signature.describe(),
-                     known != names_.end() ? known->second : "something else",
-                     turn == 0 ? "" : fmt::format(" once more ({})", turn));
+  return fmt::format(
+      "{} for {}{}", signature.describe(),
+      known != names_.end() ? known->second : "something else, which its own message names",
+      turn == 0 ? "" : fmt::format(" once more ({})", turn));
 }
 
 }  // namespace sullae

@@ -24,6 +24,9 @@ class Labels {
     return signature;
   }
 
+  /// What the operations from here on are part of: " for 'bucket 0'", or nothing.
+  std::string purpose() const;
+
   /// For two ranks that do not do the same.
   MismatchError mismatch(int rank, const Signature& mine, int other_rank,
                          const Signature& theirs) const;

@@ -32,9 +32,9 @@ class Signs final : public sullae::Compression {
  public:
   std::string name() const override { return "signs"; }
   void allreduce(sullae::Communicator& ranks, float* values, std::size_t count, sullae::ReduceOp) override {
-    std::vector<std::int8_t> signs(count);
+    std::vector<std::int32_t> signs(count);  // a byte would hold the sum of 127 ranks
     for (std::size_t i = 0; i < count; ++i) signs[i] = values[i] < 0 ? -1 : 1;
-    ranks.allreduce(signs.data(), signs.data(), count, sullae::DataType::int8, sullae::ReduceOp::sum);
+    ranks.allreduce(signs.data(), signs.data(), count, sullae::DataType::int32, sullae::ReduceOp::sum);
     for (std::size_t i = 0; i < count; ++i) values[i] = signs[i];
   }
 };

@@ -36,14 +36,14 @@ torch::Tensor loss_of(Net& model, std::int64_t step, int rank, int size) {
       .sum();
 }
 
-void main() {
+int main() {
   // clang-format off
   Net model;
   torch::optim::SGD sgd(model->parameters(), 0.01);
   std::int64_t step = 0;
   sullae::elastic::State state(*model, sgd);
   state.track("step", step);
-  sullae::elastic::run(state, [&](sullae::World& world) {
+  const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
     sullae::DistributedOptimizer optimizer(sgd, model->named_parameters(), {}, world);
     while (step < steps) {
       optimizer.zero_grad();
@@ -53,9 +53,11 @@ void main() {
       state.step_done();
     }
   });
+  if (outcome == sullae::elastic::Outcome::left) return 0;  // this rank was asked to go, and the others train on
   // clang-format on
   EXPECT_EQ(state.steps(), steps);
   sullae::shutdown();
+  return 0;
 }
 
 }  // namespace elastic_program

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -123,6 +124,11 @@ TEST(StartChild, SaysWhatCannotBeRun) {
             "'/etc/passwd' cannot be run: Permission denied");
   EXPECT_EQ(error_of([] { start_child({.words = {"true"}, .directory = "/none"}); }),
             "'true' cannot be run in /none: No such file or directory");
+  const TemporaryDirectory directory;
+  std::ofstream(directory.path() / "mine") << "#!/bin/sh\n";
+  EXPECT_EQ(error_of([&] { start_child({.words = {"mine"}, .directory = directory.path()}); }),
+            "'mine' cannot be run in " + directory.path().string() +
+                ": No such file or directory in PATH; did you mean ./mine?");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
 }
 

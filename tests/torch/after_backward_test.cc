@@ -12,7 +12,8 @@ namespace {
 
 DistributedOptimizerOptions after_backward(int passes = 1) {
   auto options = small_buckets();
-  options.after_backward = true;
+  options.after_backward = DistributedOptimizerOptions().after_backward;
+  EXPECT_TRUE(options.after_backward) << "as whoever comes from DDP expects it";
   options.backward_passes_per_step = passes;
   return options;
 }
@@ -28,6 +29,45 @@ TEST(AfterBackward, GradientsMayBeClippedWithoutAnotherCall) {
       trained.optimizer.step();
     }
     return copy_of(trained.net->parameters());
+  });
+}
+
+// As those who come from DDP call it.
+TEST(AfterBackward, TheOptimizersOwnStepWillDo) {
+  const Data data;
+  for (const int passes : {1, 2}) {
+    expect_as_in_one_process([&](World& world) {
+      Trained trained(data, world, after_backward(passes));
+      for (std::size_t step = 0; step < 4; ++step) {
+        trained.sgd.zero_grad();
+        for (int pass = 0; pass < passes; ++pass)
+          trained.loss(part(data.batches[step], world)).backward();
+        trained.sgd.step();
+      }
+      return copy_of(trained.net->parameters());
+    });
+  }
+}
+
+TEST(AfterBackward, OptimizersMayEvaluateTheModelThemselves) {
+  const Data data;
+  expect_as_in_one_process([&](World& world) {
+    auto net = data.clone();
+    torch::optim::LBFGS lbfgs(
+        net->parameters(),
+        torch::optim::LBFGSOptions(0.5).max_iter(6).line_search_fn("strong_wolfe"));
+    DistributedOptimizer optimizer(lbfgs, net->named_parameters(), small_buckets(), world);
+    EXPECT_TRUE(contains(error_of([&] { optimizer.step(); }), "LBFGS evaluates the model itself"));
+    for (std::size_t step = 0; step < 3; ++step) {
+      const auto loss = optimizer.step([&] {
+        optimizer.zero_grad();
+        auto value = (net->forward(part(data.batches[0], world)) - 1).pow(2).mean();
+        value.backward();
+        return value;
+      });
+      EXPECT_GT(loss.item<double>(), 0);
+    }
+    return copy_of(net->parameters());
   });
 }
 
@@ -74,6 +114,18 @@ TEST(AfterBackward, ADeathIsThrownByTheStep) {
     };
     step();
     if (world.rank() == 1) return;  // leaves
+    EXPECT_THROW(step(), PeerError);
+  });
+  // Whoever calls the optimizer's own step hears it with the next backward.
+  run_ranks({.size = 2, .timeout = std::chrono::milliseconds(2000)}, [&](World& world) {
+    Trained trained(data, world, after_backward());
+    const auto step = [&] {
+      trained.loss(part(data.batches[0], world)).backward();
+      trained.sgd.step();
+    };
+    step();
+    if (world.rank() == 1) return;
+    step();
     EXPECT_THROW(step(), PeerError);
   });
 }

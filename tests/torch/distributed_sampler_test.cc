@@ -85,6 +85,33 @@ TEST(DistributedSampler, ServesLibtorchsDataLoader) {
   EXPECT_EQ(*resumed.next(1), std::vector<std::size_t>{5});
 }
 
+struct Numbers : torch::data::datasets::Dataset<Numbers, std::size_t> {
+  std::size_t get(std::size_t index) override { return index; }
+  detail::OptionalSize size() const override { return 100; }
+};
+
+// Whose loader has a copy of it.
+TEST(DistributedSampler, EachEpochOfALoaderHasAnOrderOfItsOwn) {
+  DistributedSampler sampler(100, 1, 2);
+  auto loader = torch::data::make_data_loader(Numbers(), sampler, /*options=*/10);
+  const auto epoch = [&] {
+    std::vector<std::size_t> seen;
+    for (const auto& batch : *loader) seen.insert(seen.end(), batch.begin(), batch.end());
+    return seen;
+  };
+  const auto expected = [](std::size_t number) {
+    DistributedSampler one(100, 1, 2);
+    one.set_epoch(number);
+    return one.indices();
+  };
+  for (std::size_t number = 0; number < 3; ++number) EXPECT_EQ(epoch(), expected(number));
+  for (const std::size_t number : {7, 7, 2}) {
+    sampler.set_epoch(number);
+    EXPECT_EQ(epoch(), expected(number));
+  }
+  EXPECT_EQ(epoch(), expected(3));
+}
+
 TEST(DistributedSampler, RefusesARankThatCannotBe) {
   EXPECT_THROW(DistributedSampler(10, 2, 2), InputError);
   EXPECT_THROW(DistributedSampler(10, 0, 1, {.block = 0}), InputError);

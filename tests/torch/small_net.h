@@ -42,9 +42,9 @@ inline Weights copy_of(const std::vector<torch::Tensor>& parameters) {
   return copies;
 }
 
-// Small buckets, so that several are under way at any moment.
+// Small buckets, so that several are under way at any moment, also behind backward().
 inline DistributedOptimizerOptions small_buckets(ReduceOp op = ReduceOp::average) {
-  return {.op = op, .bucket_bytes = 256};
+  return {.op = op, .bucket_bytes = 256, .after_backward = false};
 }
 
 // What `program` makes of its weights is the same, whatever the number of ranks.

@@ -43,7 +43,8 @@ class ReplicatedUpdate final : public GatheredUpdate {
             .backward_passes_per_step = options_.scale_up > 1 ? 1 : options_.accumulation_steps,
             .compression = options_.compression,
             // Gradients of the master weights are made after backward.
-            .overlap = options_.overlap && !reduces_in_float32()},
+            .overlap = options_.overlap && !reduces_in_float32(),
+            .after_backward = false},
         world);
   }
 
