@@ -78,8 +78,8 @@ void check_same_model(const CheckpointMetadata& found, const CheckpointMetadata&
         "{}: the checkpoint is of other data: its model knows {} words and {} classes that are not "
         "those of --data, which has {} and {}",
         option, before.words.size(), before.classes.size(), now.words.size(), now.classes.size()));
-  // What no size of a weight says.
-  for (const char* const name : {"heads", "normalise"}) {
+  // Before sizes of weights, and of what else hangs on them, differ.
+  for (const char* const name : {"heads", "normalise", "layers", "context", "embedding-size"}) {
     const auto there = before.numbers.find(name);
     const auto here = now.numbers.find(name);
     if (there == before.numbers.end() || here == now.numbers.end() || there->second == here->second)

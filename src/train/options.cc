@@ -72,6 +72,12 @@ void check_mesh(const TrainOptions& options, int ranks) {
           mesh + "pp does not go with --shard parameters: expected --shard gradients, or tp alone");
   require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");
   require(options.scale_up == 1, mesh + "does not go with --scale-up");
+  require(
+      !has_tensor_parts(options) || options.compression == "none" ||
+          options.compression == "float16" || options.compression == "bfloat16",
+      mesh + "tp does not go with --compression " + options.compression +
+          ", which chooses by all that a rank has, and ranks have other parts: expected float16 "
+          "or bfloat16");
   require(!options.channels_last, mesh + "does not go with --channels-last");
   require(options.allreduce_precision == "same",
           mesh + "does not go with --allreduce-precision " + options.allreduce_precision);

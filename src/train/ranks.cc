@@ -74,7 +74,11 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
 }
 
 bool divides_model(const TrainOptions& options) {
-  return has_stages(options) || size_of(dimensions_of(options), kTensorParallel) > 1;
+  return has_stages(options) || has_tensor_parts(options);
+}
+
+bool has_tensor_parts(const TrainOptions& options) {
+  return size_of(dimensions_of(options), kTensorParallel) > 1;
 }
 
 bool has_stages(const TrainOptions& options) {

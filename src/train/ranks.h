@@ -15,6 +15,8 @@ namespace sullae::train {
 std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options, int ranks);
 /// Whether it has ranks that do not have the whole model.
 bool divides_model(const TrainOptions& options);
+/// Whether these have other parts of the same layers.
+bool has_tensor_parts(const TrainOptions& options);
 /// Whether these have other layers each.
 bool has_stages(const TrainOptions& options);
 /// Whether units' parameters are divided among some of the ranks, and others have the same: shard=N.

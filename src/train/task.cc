@@ -37,16 +37,39 @@ void check_label(std::int64_t label, std::int64_t classes, const std::string& pl
         fmt::format("{}: has a label {}, and the model has {} classes", place, label, classes));
 }
 
+namespace {
+
+// What was asked for of a model that is there: its sizes are what they are, and no number of a dropout is in its weights.
+void take_given(const Recipe& recipe, const RecipeOptions& options, const std::string& file,
+                ModelDescription& known) {
+  for (const ExtraOption& option : recipe.extra_options()) {
+    const auto given = options.extra.find(option.flag);
+    const auto there = known.numbers.find(option.flag);
+    if (given == options.extra.end() || there == known.numbers.end() ||
+        given->second == option.value || given->second == there->second)
+      continue;
+    if (option.flag != "dropout")
+      throw InputError(
+          fmt::format("--{} {}: the model of --init-from {} has {}: expected that, or "
+                      "nothing",
+                      option.flag, given->second, file, there->second));
+    there->second = given->second;
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& options,
                                 const World& world) {
   // Rank 0's are then everybody's.
   torch::manual_seed(options.seed);
   if (options.init_from.empty()) return recipe.make(options, world, nullptr);
   const auto file = find_model(options.init_from).file;
-  const auto known = description_of(read_checkpoint_metadata(file), file.string());
+  auto known = description_of(read_checkpoint_metadata(file), file.string());
   if (known.recipe != recipe.name())
     throw InputError(fmt::format("--init-from {}: is a model of 'sullae train {}', not of '{}'",
                                  file.string(), known.recipe, recipe.name()));
+  take_given(recipe, options, file.string(), known);
   auto task = recipe.make(options, world, &known);
   const auto model = task->model();
   ShardedUnits* const units = units_of(*model);

@@ -15,6 +15,7 @@
 #include "sullae/torch/parallel.h"
 #include "sullae/train/fit.h"
 #include "torch/agreement.h"
+#include "train/alike.h"
 #include "train/export.h"
 #include "train/loop.h"
 #include "train/monitor/monitors.h"
@@ -110,13 +111,13 @@ std::optional<Report> train(const Recipe& recipe, const RecipeOptions& options,
   RecipeOptions checked = options;
   const World alone = world != nullptr ? *world : World::create({});
   if (world == nullptr) check_elastic(checked);
+  check_same_options(checked, alone);
   check_options(checked, world != nullptr ? world->size() : elastic::most_ranks());
   check_run_dir(checked, alone);
   check_store(checked, alone);
   const auto task = make_task(recipe, checked, alone);
-  // Ranks that read other data would wait for each other: files that changed meanwhile, a topic that was compacted.
-  check_same_on_all(alone, "how many samples there are",
-                    fmt::format("{} + {}", task->size(Split::train), task->size(Split::test)));
+  // Files that changed meanwhile, a topic that was compacted.
+  check_same_samples(task->size(Split::train), task->size(Split::test), alone);
   require_samples(*task);
   if (!checked.export_dir.empty())
     on_root(alone, 0, [&] { check_replaces(export_folder(checked, recipe), task->description()); });
@@ -161,6 +162,10 @@ Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
            const std::vector<Observer*>& observers, const World& world) {
   TrainOptions checked = options;
   check_name(name);
+  if (!elastic::is_elastic()) {
+    check_same_options(checked, world);
+    check_same_samples(data.size(Split::train), data.size(Split::test), world);
+  }
   // A stage may have none.
   std::int64_t has_some = synchronizes_norms(model) ? 1 : 0;
   if (!elastic::is_elastic() && divides_model(checked))

@@ -293,6 +293,38 @@ TEST(Fit, ResumesWithinAnEpochWithAnotherBatchSize) {
   });
 }
 
+// Each rank with its own part of the data, as other trainers want it, or with a learning rate of its own.
+TEST(Fit, SaysWhereRanksWereGivenOtherThings) {
+  const auto error_with = [](const std::function<void(int, TrainOptions&, std::int64_t&)>& change) {
+    std::string error;
+    run_ranks({.size = 2}, [&](World& world) {
+      TrainOptions options{.epochs = 1, .batch_size = 8};
+      std::int64_t samples = 40;
+      change(world.rank(), options, samples);
+      Net net(2);
+      net->to(torch::kFloat64);
+      auto data = numbers(samples);
+      const auto mine = error_of<MismatchError>(
+          [&] { fit(*net, SumAndDifference(), data, options, "sums", {}, world); });
+      if (world.rank() == 1) error = mine;
+    });
+    return error;
+  };
+  EXPECT_EQ(error_with([](int rank, TrainOptions& options, auto&) {
+              options.lr = rank == 0 ? 0.1 : 0.01;
+            }),
+            "ranks disagree: lr is 0.1 on rank 0, and 0.01 on rank 1: expected the same options on "
+            "every rank");
+  EXPECT_EQ(error_with([](int rank, auto&, std::int64_t& samples) { samples += rank; }),
+            "ranks disagree: the number of samples to train on is 40 on rank 0, and 41 on rank 1: "
+            "expected all of them on every rank: the training divides them itself");
+  // One of which is wrong: the other does not wait for it.
+  EXPECT_EQ(
+      error_with([](int rank, TrainOptions& options, auto&) { options.batch_size = 8 * rank; }),
+      "ranks disagree: batch_size is 0 on rank 0, and 8 on rank 1: expected the same options on "
+      "every rank");
+}
+
 TEST(Fit, SaysWhatIsWrong) {
   run_ranks({.size = 1}, [](World& world) {
     Net model(2);

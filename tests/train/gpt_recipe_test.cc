@@ -52,6 +52,27 @@ TEST_F(GptRecipe, LearnsToWriteTheSameOnAnyRanks) {
               alone.at("test_perplexity").get<double>(), 2e-3);
 }
 
+TEST_F(GptRecipe, GoesOnFromAModelWithWhatIsNotInItsWeights) {
+  export_small_writer(path("prose"), path("models"));
+  const auto go_on = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> options = {"--data",      path("prose"),        "--epochs",
+                                        "1",           "--max-steps",        "5",
+                                        "--init-from", path("models/writer")};
+    options.insert(options.end(), more.begin(), more.end());
+    return run_program(words(1, options, "gpt"));
+  };
+  EXPECT_EQ(go_on({}).exit_code, 0);
+  const auto loss = [&](const std::string& dropout) {
+    EXPECT_EQ(go_on({"--dropout", dropout, "--report", report_}).exit_code, 0);
+    return read_json(report_).at("train_loss").get<double>();
+  };
+  EXPECT_LT(loss("0.05"), loss("0.9"));
+  const auto other = go_on({"--layers", "7"});
+  EXPECT_NE(other.exit_code, 0);
+  EXPECT_TRUE(contains(other.standard_error, "--layers 7: the model of --init-from "))
+      << other.standard_error;
+}
+
 TEST_F(GptRecipe, WritesWhatItHasLearnt) {
   export_small_writer(path("prose"), path("models"));
   const auto likely = [&](std::vector<std::string> words) {

@@ -78,6 +78,27 @@ TEST_F(TrainedMesh, GoesOnEqualToTheBit) {
   expect_to_go_on_equal_to_the_bit(4, {"--mesh", "tp=2"});
 }
 
+// What is whole on each of the ranks that divide layers stays the same there, wherever it lies in their buckets: what was tested
+// is what is saved.
+TEST_F(TrainedMesh, KeepsWhatIsWholeEqual) {
+  for (const char* const shard : {"none", "gradients"}) {
+    std::filesystem::remove_all(checkpoints_);
+    const auto test_loss = [&] {
+      auto words = transformer_words(
+          6, "gpt",
+          {"--mesh", "dp=3,tp=2", "--heads", "3", "--embedding-size", "24", "--epochs", "1",
+           "--shard", shard, "--batch-size", "9", "--checkpoint-dir", checkpoints_, "--resume"});
+      const auto result = run_program(words, {{"SULLAE_TRANSPORT", "ucx"}});
+      EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+      said_ = result.standard_output;
+      return read_json(report_).at("test_loss");
+    };
+    const auto trained = test_loss();
+    EXPECT_EQ(test_loss(), trained) << shard;
+    EXPECT_TRUE(contains(said_, "nothing is left to train")) << said_;
+  }
+}
+
 TEST_F(TrainedMesh, IsServedAndTrainedFurther) {
   expect_to_be_served_and_trained_further(4, {"--mesh", "tp=2"},
                                           {{2, {"--mesh", "tp=2"}},
@@ -94,10 +115,15 @@ TEST_F(TrainedMesh, MistakesAreTold) {
       << result.standard_error;
   // Another model's checkpoint.
   trained(1, "gpt", {"--epochs", "1", "--max-steps", "2", "--checkpoint-dir", checkpoints_});
-  EXPECT_TRUE(contains(
-      refused(2, "gpt",
-              {"--mesh", "tp=2", "--checkpoint-dir", checkpoints_, "--resume", "--layers", "3"}),
-      "blocks.2"));
+  const std::vector<std::vector<std::string>> others = {
+      {"--layers", "3"}, {"--context", "10"}, {"--embedding-size", "24"}};
+  for (const auto& other : others) {
+    std::vector<std::string> options = {"--mesh", "tp=2", "--checkpoint-dir", checkpoints_,
+                                        "--resume"};
+    options.insert(options.end(), other.begin(), other.end());
+    EXPECT_TRUE(contains(refused(2, "gpt", options),
+                         "--resume: the checkpoint is of a model with " + other[0]));
+  }
 }
 
 TEST(MeshOptions, MistakesAreTold) {
@@ -123,6 +149,10 @@ TEST(MeshOptions, MistakesAreTold) {
             parts + "does not go with --local-sgd");
   EXPECT_EQ(error(2, {.batch_size = 8, .mesh = "tp=2", .scale_up = 2}),
             parts + "does not go with --scale-up");
+  EXPECT_TRUE(contains(error(2, {.batch_size = 8, .compression = "topk:0.1", .mesh = "tp=2"}),
+                       "tp does not go with --compression topk:0.1"));
+  check_options({.batch_size = 8, .compression = "bfloat16", .mesh = "tp=2"}, 2);
+  check_options({.batch_size = 8, .compression = "topk:0.1", .mesh = "pp=2"}, 2);
   EXPECT_EQ(error(2, {.batch_size = 8, .channels_last = true, .mesh = "tp=2"}),
             parts + "does not go with --channels-last");
   EXPECT_TRUE(contains(error_of<InputError>([] { check_elastic({.mesh = "tp=2"}); }),

@@ -1,11 +1,19 @@
+#include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "parallel/gradient_norm.h"
 #include "sullae/parallel/tensor_parallel.h"
+#include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "train/loss_scale.h"
 #include "train/tied_parameters.h"
 #include "train/update/part.h"
@@ -20,11 +28,16 @@ class PartsUpdate final : public WeightUpdate {
   // `model` has the weights to start from.
   PartsUpdate(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks)
       : model_(model), options_(options), ranks_(ranks) {
+    if (options.shard != "none") check_trained();
     part_ = options.shard == "none" ? make_replicated_part(model, options, ranks)
                                     : make_sharded_part(model, options, ranks);
-    if (!ranks.stages) return;
-    tied_.emplace(model, *ranks.stages);  // of the types that they have by now
-    part_->divide_alike(tied_->names());
+    if (ranks.tensor && ranks.data.size() > 2 && lies_unalike()) find_whole();
+    std::set<std::string> alike(whole_.begin(), whole_.end());
+    if (ranks.stages) {
+      tied_.emplace(model, *ranks.stages);  // of the types that they have by now
+      alike.merge(tied_->names());
+    }
+    part_->divide_alike(alike);
   }
 
   void enter(const World& world) override { own().enter(world); }
@@ -36,6 +49,7 @@ class PartsUpdate final : public WeightUpdate {
   bool reduce(double scale) override {
     std::int64_t finite = own().reduce(scale) ? 1 : 0;
     waiting_ = own().seconds_waiting();
+    if (options_.shard == "none" && !whole_.empty()) equalise();
     if (tied_) tied_->add_up_gradients(part_->updated());
     if (low_precision(options_))
       ranks_.model->allreduce(&finite, &finite, 1, DataType::int64, ReduceOp::min);
@@ -73,9 +87,62 @@ class PartsUpdate final : public WeightUpdate {
  private:
   WeightUpdate& own() { return part_->update(); }
 
+  // Nothing cannot be divided. The ranks of other stages would wait.
+  void check_trained() const {
+    const auto parameters = model_.parameters();
+    const bool is_trained =
+        std::ranges::any_of(parameters, [](const auto& one) { return one.requires_grad(); });
+    throw_on_all(ranks_.all,
+                 is_trained
+                     ? ""
+                     : fmt::format("--shard {}: the stage of rank {} has no parameter that is "
+                                   "trained: expected --shard none, or other stages",
+                                   options_.shard, ranks_.all.rank()));
+  }
+
+  // With parts of different sizes what is whole on each rank lies elsewhere in its buckets, and sums of more than two ranks are in another order
+  // there: ranks would drift apart by roundings.
+  bool lies_unalike() const {
+    std::int64_t most = 0;
+    for (const auto& item : model_.named_parameters()) most += item.value().numel();
+    std::int64_t least = most;
+    ranks_.tensor->allreduce(&most, &most, 1, DataType::int64, ReduceOp::max);
+    ranks_.tensor->allreduce(&least, &least, 1, DataType::int64, ReduceOp::min);
+    return most != least;
+  }
+
+  void find_whole() {
+    const auto parts = parts_of(model_);
+    for (const auto& item : model_.named_parameters()) {
+      if (item.value().requires_grad() && !parts.contains(item.key())) whole_.push_back(item.key());
+    }
+  }
+
+  // Gradients of what is whole are the first rank's.
+  void equalise() {
+    const torch::NoGradGuard guard;
+    const auto updated = part_->updated();
+    std::vector<torch::Tensor> gradients;
+    for (const auto& name : whole_) {
+      const auto gradient = updated[name].grad();
+      if (gradient.defined()) gradients.push_back(gradient);
+    }
+    if (gradients.empty()) return;
+    std::vector<torch::Tensor> flat;
+    for (const auto& gradient : gradients) flat.push_back(gradient.reshape(-1));
+    const torch::Tensor values = torch::cat(flat);
+    broadcast(values, 0, *ranks_.tensor);
+    std::int64_t begin = 0;
+    for (auto& gradient : gradients) {
+      gradient.copy_(values.narrow(0, begin, gradient.numel()).view(gradient.sizes()));
+      begin += gradient.numel();
+    }
+  }
+
   torch::nn::Module& model_;
   TrainOptions options_;
   Ranks ranks_;
+  std::vector<std::string> whole_;      // parameters of tensor ranks that are to be kept equal
   std::optional<TiedParameters> tied_;  // of stages
   std::unique_ptr<Part> part_;
 };
