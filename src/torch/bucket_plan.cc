@@ -117,6 +117,16 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
   }
 }
 
+std::string name_of(const PlannedBucket& bucket, std::size_t index, std::uint64_t optimizer,
+                    const std::vector<PlannedParameter>& parameters) {
+  const auto& members = bucket.parameters;
+  std::string text = optimizer == 0 ? "" : fmt::format("optimizer {} ", optimizer);
+  text += fmt::format("bucket {}", index);
+  if (!members.empty()) text += ": " + parameters[members.front()].name;
+  if (members.size() > 1) text += " … " + parameters[members.back()].name;
+  return text;
+}
+
 FirstStep agree(const FirstStep& seen, const World& world) {
   FirstStep agreed = seen;
   world.allreduce(agreed.kinds.data(), agreed.kinds.data(), agreed.kinds.size(), DataType::int64,

@@ -49,6 +49,10 @@ std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& par
                                         const std::vector<std::size_t>& order,
                                         std::size_t bucket_bytes);
 
+/// The `index`-th of optimizer `optimizer`, for people: "bucket 0: head.bias … left.weight".
+std::string name_of(const PlannedBucket& bucket, std::size_t index, std::uint64_t optimizer,
+                    const std::vector<PlannedParameter>& parameters);
+
 /// The same on ranks that have the same plan.
 std::uint64_t hash_of(const std::vector<PlannedBucket>& buckets);
 

@@ -305,19 +305,10 @@ void GradientReducer::make_plan() {
       state.bucket = b;
       state.place = place;
     }
-    PlannedOptions label{.name = bucket_name(b, plans[b].parameters), .plan = plan_hash};
+    PlannedOptions label{.name = name_of(plans[b], b, number_, parameters_), .plan = plan_hash};
     buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_, options_,
                                                         std::move(label), world_, way_.make));
   }
-}
-
-std::string GradientReducer::bucket_name(std::size_t index,
-                                         const std::vector<std::size_t>& members) const {
-  std::string text = number_ == 0 ? "" : fmt::format("optimizer {} ", number_);
-  text += fmt::format("bucket {}", index);
-  if (!members.empty()) text += ": " + parameters_[members.front()].name;
-  if (members.size() > 1) text += " … " + parameters_[members.back()].name;
-  return text;
 }
 
 // In the plan's order on every rank, whatever order this rank's gradients came in. On the

@@ -96,7 +96,6 @@ class GradientReducer final : public GradientListener,
   void learn_kinds();
   void make_plan();
   void synchronize_after_backward();
-  std::string bucket_name(std::size_t index, const std::vector<std::size_t>& members) const;
   void start_in_order();
   void choose_path();
 
