@@ -189,7 +189,8 @@ class DistributedOptimizer {
   /// synchronize(), unless that was done since the last backward, then the optimizer's own step.
   void step();
   /// The same for optimizers that evaluate the model themselves, as torch::optim::LBFGS does: `closure` clears gradients, runs backward()
-  /// and returns the loss, which is averaged over the ranks, so that all search alike. Returns what the optimizer returns.
+  /// and returns the loss, which is averaged (or summed) over the ranks as gradients are, so that all search alike. Returns what the optimizer returns. Not with
+  /// adasum, nor with join().
   torch::Tensor step(const torch::optim::Optimizer::LossClosure& closure);
   /// This rank has run out of data: until every rank has called join(), it takes part in the others'
   /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps, so
@@ -267,6 +268,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>();  // of all copies
   Epoch made_for_;                                            // when indices_ were made
   std::size_t position_ = 0;
+  bool is_loaded_ = false;
   std::vector<std::size_t> indices_;
 };
 

@@ -4,6 +4,7 @@ import torch
 
 import sullae.torch as hvd
 
+ROWS = 12
 
 
 def network():

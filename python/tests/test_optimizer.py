@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from ranks import on_ranks
-from small_training import batches, expect_equal_on_ranks, expect_same, loss_of, network, own
+from small_training import OPTIMIZERS, batches, expect_equal_on_ranks, expect_same, loss_of, network, own
 
 import sullae
 import sullae.torch as hvd

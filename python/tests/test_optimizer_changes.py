@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 from ranks import on_ranks
-from small_training import expect_equal_on_ranks, network, own
+from small_training import expect_equal_on_ranks, network
 
 import sullae
 import sullae.torch as hvd

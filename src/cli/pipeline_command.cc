@@ -164,10 +164,9 @@ class PipelineCommand final : public Command {
     };
     const auto turn = wait_for_turn(pipeline, state, scheduled, is_to_end);
     if (!turn) return is_to_end() ? kInterrupted : 0;
-    const auto done =
-        Runner(pipeline, state, scheduled, this_program(), turn->foreseen_late).run([&] {
-          return is_to_end() || state.is_asked_to_end();
-        });
+    const auto done = Runner(pipeline, state, scheduled, this_program(), *turn).run([&] {
+      return is_to_end() || state.is_asked_to_end();
+    });
     if (done.state == RunState::failed) return kFailed;
     if (done.state == RunState::interrupted) return kInterrupted;
     return done.is_late ? kLate : 0;

@@ -233,7 +233,8 @@ void Jobs::keep_end(const JobView& view) const {
   if (!is_final || view.facts.result || view.engine_id.empty()) return;
   const JobFolder folder = find(view.facts.id);
   const UniqueFd lock = folder.lock();
-  if (folder.submission().number != view.facts.submission.number) return;  // begun again
+  const int number = folder.submission().number;
+  if (number != view.facts.submission.number || folder.result(number)) return;  // known meanwhile
   folder.set_result(result_of(view, view.ended));
 }
 

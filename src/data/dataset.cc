@@ -217,7 +217,9 @@ class LackingColumns {
 
   /// Null of a file that stands alone, which says itself what it has.
   std::set<std::string>* of(std::size_t file) {
-    return files_.size() > 1 ? &of_file_[file] : nullptr;
+    if (files_.size() == 1) return nullptr;
+    of_file_[file].clear();  // it may be opened again
+    return &of_file_[file];
   }
   void check() const {
     for (const auto& name : of_file_.front()) {

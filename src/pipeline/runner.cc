@@ -17,11 +17,11 @@ namespace sullae::pipeline {
 namespace fs = std::filesystem;
 
 Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs::path program,
-               std::optional<Time> foreseen_late)
+               const Turn& turn)
     : pipeline_(pipeline),
       state_(state),
-      teller_(pipeline),
-      foreseen_late_(foreseen_late),
+      teller_(*turn.teller),
+      foreseen_late_(turn.foreseen_late),
       program_(std::move(program)),
       contents_(state.contents(), [this] { return is_to_end_while_reading(); }),
       steps_(pipeline, state, scheduled, contents_),

@@ -15,17 +15,16 @@
 #include "pipeline/process.h"
 #include "pipeline/state.h"
 #include "pipeline/steps_of_run.h"
-#include "pipeline/tell.h"
+#include "pipeline/turn.h"
 
 namespace sullae::pipeline {
 
 /// By one thread, of a process that holds the lock.
 class Runner {
  public:
-  /// `program`: this one, for steps that are jobs. `foreseen_late`: when it was told already that the run would be late. All outlive this
-  /// object, whose end waits until all is told.
+  /// `program`: this one, for steps that are jobs. `turn`: this run's. All outlive this object; the end of the turn's teller waits until all is told.
   Runner(const Pipeline& pipeline, const State& state, Time scheduled,
-         std::filesystem::path program, std::optional<Time> foreseen_late);
+         std::filesystem::path program, const Turn& turn);
 
   /// Does what is not done of the run, until nothing is left that can be, or `is_to_end`, which is asked several times a second. Says on
   /// standard output what becomes of steps, and tells whom the pipeline names. What cannot be noted, as on a full disk, is said, and steps go on.
@@ -66,7 +65,7 @@ class Runner {
 
   const Pipeline& pipeline_;
   const State& state_;
-  Teller teller_;
+  Teller& teller_;
   std::optional<Time> foreseen_late_;
   std::filesystem::path program_;
   std::function<bool()> is_to_end_;

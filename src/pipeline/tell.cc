@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -64,7 +65,11 @@ void Teller::tell_all() {
     const Told told = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    tell(told);
+    try {
+      tell(told);
+    } catch (const std::exception& error) {
+      log::warning("tell: {}", error.what());
+    }
     lock.lock();
   }
 }

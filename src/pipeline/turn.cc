@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -68,8 +70,12 @@ class Queue {
 class DeadlineWatch {
  public:
   DeadlineWatch(const Pipeline& pipeline, const State& state, Time scheduled)
-      : pipeline_(pipeline), teller_(pipeline), run_{.scheduled = scheduled} {
-    if (pipeline.deadline.empty()) return;
+      : pipeline_(pipeline),
+        teller_(std::make_unique<Teller>(pipeline)),
+        run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
+    run_.foreseen_late.reset();
+    run_.deadline.reset();
+    if (pipeline.deadline.empty() || run_.state == RunState::done) return;
     run_.deadline = deadline_after(scheduled, pipeline.deadline, "deadline");
     usual_ = usual_of(state.runs(kRunsLookedAt));
   }
@@ -83,13 +89,16 @@ class DeadlineWatch {
     const auto message = lateness(pipeline_, *run_.deadline, seen, usual_, now);
     fmt::print("{}\n", message);
     std::fflush(stdout);
-    teller_.tell("late", message, run_);
+    teller_->tell("late", message, run_);
   }
-  std::optional<Time> foreseen_late() const { return run_.foreseen_late; }
+  Turn turn_with(UniqueFd lock) {
+    return {
+        .lock = std::move(lock), .teller = std::move(teller_), .foreseen_late = run_.foreseen_late};
+  }
 
  private:
   const Pipeline& pipeline_;
-  Teller teller_;
+  std::unique_ptr<Teller> teller_;
   RunRecord run_;
   Usual usual_;
 };
@@ -107,8 +116,7 @@ std::optional<Turn> wait_for_turn(const Pipeline& pipeline, const State& state, 
   bool is_told = false;
   for (;;) {
     if (!queue || queue->is_first()) {
-      if (auto lock = state.try_lock(scheduled))
-        return Turn{.lock = *std::move(lock), .foreseen_late = watch.foreseen_late()};
+      if (auto lock = state.try_lock(scheduled)) return watch.turn_with(*std::move(lock));
     }
     const auto holder = state.holder();
     if (holder) {
@@ -124,10 +132,12 @@ std::optional<Turn> wait_for_turn(const Pipeline& pipeline, const State& state, 
         std::fflush(stdout);
       }
       if (pipeline.overlap == Overlap::replace) state.ask_to_end();
-      if (deadline.passed())
-        throw TimeoutError(
-            fmt::format("{}: {} was not over {}", pipeline.name, who, deadline.describe()));
     }
+    if (deadline.passed())
+      throw TimeoutError(fmt::format("{}: {} was not over {}", pipeline.name,
+                                     holder ? "the run of " + to_text(holder->scheduled)
+                                            : std::string("one that waits for longer"),
+                                     deadline.describe()));
     if (is_to_end()) return std::nullopt;
     watch.look();
     if (holder || queue) std::this_thread::sleep_for(std::chrono::milliseconds{200});

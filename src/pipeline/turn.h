@@ -2,18 +2,22 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "base/fd.h"
 #include "pipeline/definition.h"
 #include "pipeline/state.h"
+#include "pipeline/tell.h"
 
 namespace sullae::pipeline {
 
 struct Turn {
   /// Of the pipeline, while it is held.
   UniqueFd lock;
-  /// When whom the pipeline names was told that the run would be late, if it was meanwhile.
+  /// Tells whom the pipeline names, and may still be about to.
+  std::unique_ptr<Teller> teller;
+  /// When it was told that the run would be late, if it was meanwhile.
   std::optional<Time> foreseen_late;
 };
 

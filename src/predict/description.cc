@@ -64,6 +64,8 @@ json describe(const fs::path& path) {
   return {{"file", name_of(path)}, {"files", files}, {"checksum", sum}};
 }
 
+}  // namespace
+
 json describe_data(const std::vector<fs::path>& paths) {
   auto files = json::array();
   for (const auto& file : data::find_part_files(paths)) {
@@ -75,8 +77,6 @@ json describe_data(const std::vector<fs::path>& paths) {
   }
   return files;
 }
-
-}  // namespace
 
 json describe_run(const PredictOptions& options, const train::FoundModel& model,
                   const serve::ModelConfig& config, const data::Dataset& set) {
@@ -99,9 +99,15 @@ json describe_run(const PredictOptions& options, const train::FoundModel& model,
           {"label_column", options.reading.label_column}};
 }
 
-std::string changed_file(const json& now, const json& before) {
-  for (const json& file : before.at("data")) {
-    for (const json& other : now.at("data")) {
+std::string changed_file(const std::vector<fs::path>& data, const json& run) {
+  json now;
+  try {
+    now = describe_data(data);
+  } catch (const InputError&) {
+    return {};  // one was removed, which was read
+  }
+  for (const json& file : run.at("data")) {
+    for (const json& other : now) {
       if (file.at("file") == other.at("file") && file != other) return file.at("file");
     }
   }

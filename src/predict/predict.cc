@@ -158,7 +158,7 @@ class Run {
     world_.allreduce(&all_rows, &all_rows, 1, DataType::int64);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     Predicted predicted = complete([&] {
-      if (const auto file = changed_file(describe(), described); !file.empty())
+      if (const auto file = changed_file(options_.data, described); !file.empty())
         throw Error(fmt::format(
             "--output {}: {} has changed while it was read, so there is no _SUCCESS: predict it "
             "again with --overwrite",

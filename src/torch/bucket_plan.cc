@@ -148,7 +148,8 @@ void warn_where_unequal(const std::vector<PlannedParameter>& parameters, const W
   std::vector<std::int64_t> least;
   for (const PlannedParameter& parameter : parameters) {
     const auto all = parameter.tensor.detach().reshape(-1);
-    const auto some = all.narrow(0, 0, std::min(all.numel(), kLookedAt)).to(torch::kCPU);
+    const auto some =
+        all.narrow(0, 0, std::min(all.numel(), kLookedAt)).contiguous().to(torch::kCPU);
     const std::string_view bytes(static_cast<const char*>(some.data_ptr()), some.nbytes());
     least.push_back(static_cast<std::int64_t>(fnv1a(bytes) & kPositive));
   }

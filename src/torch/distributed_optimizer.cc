@@ -78,6 +78,7 @@ class DistributedOptimizer::Impl {
        const DistributedOptimizerOptions& options, const World& world)
       : optimizer_(optimizer),
         world_(world),
+        op_(options.op),
         parameters_(count_parameters(optimizer)),
         gradients_(parameters, in_order(options), world) {
     check_covers(optimizer, parameters);
@@ -98,7 +99,12 @@ class DistributedOptimizer::Impl {
 
   torch::Tensor step(const torch::optim::Optimizer::LossClosure& closure) {
     check_groups();
-    auto result = optimizer_.step([&] {
+    if (op_ == ReduceOp::adasum)
+      throw InputError(
+          "DistributedOptimizer: step(closure) needs the loss that the gradients are of, and op is "
+          "adasum: expected average or sum");
+    has_closure_ = true;
+    return optimizer_.step([&] {
       torch::Tensor loss;
       {
         const torch::AutoGradMode with_gradients(true);
@@ -106,14 +112,18 @@ class DistributedOptimizer::Impl {
       }
       synchronize();
       gradients_.stepped();
-      torch::Tensor mean = loss.detach().clone();
-      allreduce(mean, ReduceOp::average, world_);
-      return mean;
+      torch::Tensor of_all = loss.detach().clone();
+      allreduce(of_all, op_, world_);
+      return of_all;
     });
-    return result;
   }
 
   int join() {
+    if (has_closure_)
+      throw InputError(
+          "DistributedOptimizer: join() does not go with step(closure), whose closure this rank "
+          "has "
+          "no data for: expected as many steps on every rank");
     return gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
   }
 
@@ -148,6 +158,8 @@ class DistributedOptimizer::Impl {
 
   torch::optim::Optimizer& optimizer_;
   World world_;
+  ReduceOp op_;
+  bool has_closure_ = false;
   std::size_t parameters_ = 0;  // of the optimizer, when this was made
   DistributedGradients gradients_;
 };

@@ -1,6 +1,7 @@
 #include <torch/serialize.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sullae/data/order.h"
 #include "sullae/torch.h"
@@ -50,7 +51,8 @@ void DistributedSampler::make_indices() {
 
 void DistributedSampler::reset(detail::OptionalSize new_size) {
   if (new_size.has_value()) dataset_size_ = *new_size;
-  // Unless one was set meanwhile.
+  // Unless one was set meanwhile, or loaded, of which the rest is to come.
+  if (std::exchange(is_loaded_, false)) return;
   if (position_ > 0 && made_for_.sets == epoch_->sets) ++epoch_->number;
   make_indices();
 }
@@ -78,6 +80,7 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
   archive.read("position", position, /*is_buffer=*/true);
   set_epoch(static_cast<std::size_t>(epoch.item<std::int64_t>()));
   position_ = static_cast<std::size_t>(position.item<std::int64_t>());
+  is_loaded_ = true;
 }
 
 }  // namespace sullae

@@ -61,8 +61,6 @@ void GradientReducer::synchronize_after_backward() {
     if (!reducer || reducer->waits_for_backward_.lock() != waiting) return;
     reducer->waits_for_backward_.reset();
     if (++reducer->backward_passes_ < reducer->options_.backward_passes_per_step) return;
-    // Who calls the optimizer's own step does not say that one was made.
-    reducer->backward_passes_ = 0;
     const Interruptible hears(reducer->interruption_);
     try {
       reducer->synchronize();
@@ -107,9 +105,13 @@ void GradientReducer::zero_grad() {
 // More backward passes than were planned, and passes after gradients were thrown away, are right as well: what
 // is under way comes to its end, and the bucket is reduced once more.
 void GradientReducer::before_gradient(std::size_t index) {
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  // Who calls the optimizer's own step hears of it here, but for Python, on whose way an exception loses its type.
+  if (error_ && !interruption_) std::rethrow_exception(std::exchange(error_, nullptr));
   const torch::NoGradGuard guard;
   ParameterState& state = states_[index];
+  // Nor does that say that a step was made: passes are counted anew where nothing is left of those before.
+  if (options_.after_backward && waits_for_backward_.expired() && is_all_new())
+    backward_passes_ = 0;
   check_can_add(index);
   const bool cleared = is_cleared(index);
   if (state.taken) reopen(state.bucket);
@@ -184,6 +186,13 @@ bool GradientReducer::is_cleared(std::size_t index) const {
   // After a step it may have been clipped; only adasum minds.
   return options_.op == ReduceOp::adasum && state.reduced &&
          gradient(index).count_nonzero().item<std::int64_t>() == 0;
+}
+
+bool GradientReducer::is_all_new() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (gradient(i).defined() && states_[i].mark.change(gradient(i)) == Change::none) return false;
+  }
+  return true;
 }
 
 // A gradient that is added to has been agreed on already: in the next sum it counts once.

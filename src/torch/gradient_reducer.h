@@ -86,6 +86,7 @@ class GradientReducer final : public GradientListener,
   }
   void reduce();
   bool is_cleared(std::size_t index) const;
+  bool is_all_new() const;
   void share_out(std::size_t index);
   void take(std::size_t index);
   void reopen(std::size_t number);

@@ -3,6 +3,7 @@
 #include <random>
 #include <thread>
 
+#include "predict/description.h"
 #include "predict/fixture.h"
 #include "storage/storage.h"
 #include "support/errors.h"
@@ -39,22 +40,18 @@ TEST_F(Predict, AnyRanksWorkersAndInterruptionsGiveTheSame) {
   EXPECT_EQ(contents(out_), expected);
 }
 
-// Its predictions would be of neither.
-TEST_F(Predict, DataThatChangeMeanwhileAreNoSuccess) {
-  put_reviews(30'000);
-  Program program(words(1, {"--data", reviews(), "--rows-per-file", "100"}));
-  for (int tries = 0; tries < 6000 && !fs::exists(out_ / "part-00000.jsonl"); ++tries)
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  program.signal(SIGSTOP);
-  ASSERT_FALSE(fs::exists(out_ / "_SUCCESS"));
-  fs::last_write_time(reviews(), fs::last_write_time(reviews()) + std::chrono::seconds{1});
-  program.signal(SIGCONT);
-  const auto result = program.wait();
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(contains(result.standard_error,
-                       reviews() + " has changed while it was read, so there is no _SUCCESS"))
-      << result.standard_error;
-  EXPECT_FALSE(fs::exists(out_ / "_SUCCESS"));
+// Predictions of data that change meanwhile would be of neither.
+TEST_F(Predict, SeesWhichDataHaveChanged) {
+  put_reviews(3);
+  put_reviews(5, "more.csv");
+  const auto more = directory_.path() / "more.csv";
+  const std::vector<fs::path> data = {reviews(), more};
+  const nlohmann::json run = {{"data", predict::describe_data(data)}};
+  EXPECT_EQ(predict::changed_file(data, run), "");
+  fs::last_write_time(more, fs::last_write_time(more) + std::chrono::seconds{1});
+  EXPECT_EQ(predict::changed_file(data, run), more.string());
+  fs::remove(more);
+  EXPECT_EQ(predict::changed_file(data, run), "") << "it was read";
 }
 
 TEST_F(Predict, AnotherMeaningOfLabelsIsAnotherRun) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <list>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,6 +32,38 @@ struct Seen {
   Path path;
   std::optional<FeatureKind> kind;  // none of nulls and empty lists
   bool is_list = false;
+};
+
+// In their order.
+class SeenColumns {
+ public:
+  const std::list<Seen>& all() const { return all_; }
+  void append(Path path) { insert(all_.end(), std::move(path)); }
+  // Of a member of `object`. Writers leave nulls out: a row that has more members than those before says where their places are.
+  Seen& of(const Path& path, const json& object) {
+    const auto found = places_.find(path);
+    if (found != places_.end()) return *found->second;
+    auto before = all_.end();
+    Path sibling = path;
+    for (auto next = std::next(object.find(path.back())); next != object.end(); ++next) {
+      sibling.back() = next.key();
+      const auto known = places_.find(sibling);
+      if (known == places_.end()) continue;
+      before = known->second;
+      break;
+    }
+    return insert(before, path);
+  }
+
+ private:
+  Seen& insert(std::list<Seen>::iterator before, Path path) {
+    const auto place = all_.insert(before, Seen{.path = std::move(path), .kind = {}});
+    places_.emplace(place->path, place);
+    return *place;
+  }
+
+  std::list<Seen> all_;
+  std::map<Path, std::list<Seen>::iterator> places_;
 };
 
 std::optional<FeatureKind> kind_of(const json& value) {
@@ -80,7 +114,7 @@ std::optional<std::string> beyond_int64(const json& value) {
   return is_beyond ? std::optional(value.dump()) : std::nullopt;
 }
 
-// Columns that are asked for by their names.
+// SeenColumns that are asked for by their names.
 std::vector<std::string> asked_for(const DatasetOptions& options) {
   auto names = split(options.text_columns, ',');
   names.push_back(options.label_column);
@@ -97,7 +131,7 @@ class JsonLinesDataset final : public TypedTable {
   JsonLinesDataset(std::shared_ptr<const Records> records, const DatasetOptions& options,
                    std::vector<std::string> classes, std::set<std::string>* lacking = nullptr)
       : TypedTable(records->name()), records_(std::move(records)) {
-    std::vector<Seen> seen;
+    SeenColumns seen;
     // Those that stand alone are of one shape.
     const std::size_t looked_at = options.stand_alone ? 1 : 1000;
     for (std::size_t i = 0; i < std::min(looked_at, records_->size()); ++i) {
@@ -109,10 +143,14 @@ class JsonLinesDataset final : public TypedTable {
     }
     if (lacking != nullptr) add_lacking(asked_for(options), seen, *lacking);
     std::vector<TypedColumn> columns;
-    for (const Seen& one : seen) columns.push_back(column_of(one));
+    std::vector<Path> paths;
+    for (const Seen& one : seen.all()) {
+      columns.push_back(column_of(one));
+      paths.push_back(one.path);
+    }
     choose(columns, options);
     for (const std::size_t column : used()) {
-      paths_.push_back(seen[column].path);
+      paths_.push_back(paths[column]);
       kinds_.push_back(columns[column].kind.value());
     }
     // Nor do they have classes in common.
@@ -145,36 +183,17 @@ class JsonLinesDataset final : public TypedTable {
     }
   }
 
-  // Writers leave nulls out: a row that has more members than those before says where their places are.
-  static std::vector<Seen>::iterator place_of(const Path& path, const json& object,
-                                              std::vector<Seen>& seen) {
-    const auto place = [&](const Path& of) {
-      return std::ranges::find(seen, of, &Seen::path);
-    };
-    if (const auto found = place(path); found != seen.end()) return found;
-    auto before = seen.end();
-    Path sibling = path;
-    for (auto next = std::next(object.find(path.back())); next != object.end(); ++next) {
-      sibling.back() = next.key();
-      before = place(sibling);
-      if (before != seen.end()) break;
-    }
-    return seen.insert(before, Seen{.path = path, .kind = {}});
-  }
-
   // As if this file had them, and nulls in all rows.
-  static void add_lacking(const std::vector<std::string>& names, std::vector<Seen>& seen,
+  static void add_lacking(const std::vector<std::string>& names, SeenColumns& seen,
                           std::set<std::string>& lacking) {
     for (const auto& name : names) {
-      const bool is_there =
-          std::ranges::any_of(seen, [&](const Seen& one) { return name_of(one.path) == name; });
-      if (!is_there && lacking.insert(name).second)
-        seen.push_back({.path = split(name, '.'), .kind = {}});
+      const bool is_there = std::ranges::any_of(
+          seen.all(), [&](const Seen& one) { return name_of(one.path) == name; });
+      if (!is_there && lacking.insert(name).second) seen.append(split(name, '.'));
     }
   }
 
-  void look_at(const json& object, const Path& above, std::size_t i,
-               std::vector<Seen>& seen) const {
+  void look_at(const json& object, const Path& above, std::size_t i, SeenColumns& seen) const {
     for (const auto& [key, value] : object.items()) {
       Path path = above;
       path.push_back(key);
@@ -182,7 +201,7 @@ class JsonLinesDataset final : public TypedTable {
         look_at(value, path, i, seen);
         continue;
       }
-      const auto found = place_of(path, object, seen);
+      Seen* const found = &seen.of(path, object);
       found->is_list = found->is_list || value.is_array();
       for_each_value(value, [&](const json& one) {
         const auto kind = kind_of(one);

@@ -84,6 +84,7 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
 
 void Group::note_beginning() {
   is_whole_ = false;
+  has_begun_anew_ = true;
   given_ = Clock::now();
   note_change();
 }
@@ -127,6 +128,8 @@ void Group::answer_known(Message& message) {
   const Header& header = message.header;
   if (header.kind == Kind::alive || header.kind == Kind::alive_at_rest) return;
   if (header.kind == Kind::leave || header.kind == Kind::fail) {
+    // Who leaves has brought all that it wanted to.
+    is_whole_ = is_whole_ || header.kind == Kind::leave;
     if (members_.leave(header.worker, header.incarnation)) look_again();
     return;
   }
@@ -279,6 +282,8 @@ void Group::restore(const json& saved, bool same_job) {
   restore_numbers(saved.at("numbers"));
   saved.at("id").get_to(id_);
   is_whole_ = true;
+  has_begun_anew_ = false;
+  is_on_disk_ = true;
   if (same_job)
     members_.restore(saved.at("living").get<std::set<int>>(),
                      saved.at("counted").get<std::set<int>>(),

@@ -41,6 +41,11 @@ class Group {
   /// Whether it has all that workers begin with, which they give one part after the other: with the first gradient, or when nothing
   /// more has come for a while. Nobody can go on from what was saved before.
   bool is_whole(Clock::time_point now) const;
+  /// Whether it has begun anew since this was asked last.
+  bool take_beginning() { return std::exchange(has_begun_anew_, false); }
+  /// Whether it is in the server's file as it was saved last.
+  bool is_on_disk() const { return is_on_disk_; }
+  void set_on_disk(bool is) { is_on_disk_ = is; }
 
   /// For a file: what to make it of, and restore() it from, after which arrays() are to be filled.
   nlohmann::json description() const;
@@ -107,6 +112,8 @@ class Group {
   std::map<std::uint32_t, std::vector<Waiting>> waiting_;  // by item
   bool has_changed_ = true;                                // it is new
   bool is_whole_ = false;
+  bool has_begun_anew_ = true;
+  bool is_on_disk_ = false;
   Clock::time_point given_ = Clock::now();  // the last part of what workers begin with
 };
 

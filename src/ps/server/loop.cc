@@ -50,7 +50,6 @@ ServerLoop::ServerLoop(const ServerOptions& options)
     if (options.state_file.has_parent_path())
       std::filesystem::create_directories(options.state_file.parent_path());
     lock_ = own_state_file(options.state_file);
-    is_stale_ = !std::filesystem::exists(options.state_file);
     for (auto& group : load_state(options_, job(), replies_))
       groups_.emplace(group_of(group->name(), options_.secret), std::move(group));
   }
@@ -84,16 +83,18 @@ void ServerLoop::turn(std::chrono::milliseconds limit) {
   }
   // Else they may have been heard of in what has not been read yet.
   if (has_heard_all) expire();
-  const auto now = Clock::now();
-  const bool is_whole =
-      std::ranges::all_of(groups_, [&](const auto& one) { return one.second->is_whole(now); });
   // What they begin with at once: who is killed before that comes back without anything.
-  const auto wait = is_stale_ ? std::chrono::milliseconds{0} : options_.save_every;
-  if (changed_ && is_whole && now - *changed_ >= wait) try_to_save();
+  const auto wait = is_to_save_soon_ ? std::chrono::milliseconds{0} : options_.save_every;
+  if (changed_ && are_whole() && Clock::now() - *changed_ >= wait) try_to_save();
   ended_ = Clock::now();
 }
 
-// Stopped for a while, or saving, this server has heard of nobody, who may live all the same.
+bool ServerLoop::are_whole() const {
+  const auto now = Clock::now();
+  return std::ranges::all_of(groups_, [&](const auto& one) { return one.second->is_whole(now); });
+}
+
+// Stopped for a while, this server has heard of nobody, who may live all the same.
 void ServerLoop::renew_after_pause(std::chrono::milliseconds limit) {
   constexpr std::chrono::seconds kPause{1};
   if (Clock::now() - ended_ < limit + kPause) return;
@@ -102,7 +103,7 @@ void ServerLoop::renew_after_pause(std::chrono::milliseconds limit) {
 
 // A disk may be full for a moment, and nothing is wrong with what is in memory.
 void ServerLoop::try_to_save() {
-  is_stale_ = false;
+  is_to_save_soon_ = false;
   try {
     save();
     problem_.clear();
@@ -128,9 +129,11 @@ void ServerLoop::expire() {
 }
 
 void ServerLoop::save() {
-  if (!changed_ || options_.state_file.empty()) return;
+  // Of a part of what workers begin with nobody can go on.
+  if (!changed_ || options_.state_file.empty() || !are_whole()) return;
   save_state(options_, job(), groups_);
   changed_.reset();
+  for (const auto& [id, group] : groups_) group->set_on_disk(true);
 }
 
 // Tells jobs apart, and does not tell the secret.
@@ -138,11 +141,13 @@ std::uint64_t ServerLoop::job() const { return std::hash<std::string>{}(options_
 
 void ServerLoop::take_note(Group& group) {
   if (group.take_change() && !changed_) changed_ = Clock::now();
-  if (is_stale_ || group.is_whole(Clock::now())) return;
+  if (!group.take_beginning()) return;
+  is_to_save_soon_ = true;
+  if (!group.is_on_disk()) return;
   // A server that came back with it would go on from something else, and nobody would see it.
-  is_stale_ = true;
   std::error_code ignored;  // where it cannot be removed, it cannot be written either
   if (!options_.state_file.empty()) std::filesystem::remove(options_.state_file, ignored);
+  for (const auto& [id, other] : groups_) other->set_on_disk(false);
 }
 
 void ServerLoop::forget(int worker) {
@@ -205,13 +210,12 @@ bool ServerLoop::is_of_this_job(const Message& message) const {
          message.header.group == group_of(message.parts[0].to_string_view(), options_.secret);
 }
 
-// Whoever was not expected, or is not any more, is let in where the others are: in each group at another moment.
+// Whoever was not expected, or has failed, is let in where the others are: in each group at another moment.
 std::string ServerLoop::too_late(int worker, const std::string& name) const {
   if (options_.staleness < 0) return "";
   const auto own = groups_.find(group_of(name, options_.secret));
   const bool is_begun = own != groups_.end() && !own->second->members().living().empty();
-  if (worker < options_.workers && (!is_begun || own->second->members().counted().contains(worker)))
-    return "";
+  if (worker < options_.workers && (!is_begun || !failed_.contains(worker))) return "";
   std::set<std::string> names{"'" + name + "'"};
   for (const auto& [id, group] : groups_) {
     const auto living = group->members().living();

@@ -43,6 +43,7 @@ class ServerLoop {
   std::uint64_t job() const;
   void try_to_save();
   void renew_after_pause(std::chrono::milliseconds limit);
+  bool are_whole() const;
   bool is_of_this_job(const Message& message) const;
 
   ServerOptions options_;
@@ -56,8 +57,8 @@ class ServerLoop {
   std::set<int> failed_;  // of those, who have not ended well, and may come again
   std::set<int> dead_;    // workers for which a group that is new need not wait
   Clock::time_point last_gone_;
-  UniqueFd lock_;                             // of the state file
-  bool is_stale_ = true;                      // what is on the disk, if anything
+  UniqueFd lock_;  // of the state file
+  bool is_to_save_soon_ = false;
   Clock::time_point ended_ = Clock::now();    // the last turn
   std::optional<Clock::time_point> changed_;  // since what is on the disk
   std::string problem_;                       // of the last time that it was to be saved

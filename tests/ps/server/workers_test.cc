@@ -111,7 +111,7 @@ TEST(ParameterServer, RefusesAWorkerThatComesLaterToSeveralThings) {
   }
 }
 
-// One that was expected, and whom the others do not wait for any more.
+// One that was expected, has failed, and is not waited for any more.
 TEST(ParameterServer, RefusesAWorkerThatComesBackToSeveralThings) {
   RunningServers servers(1, {.workers = 2});
   const auto begin = [&](int worker, const auto& act) {
@@ -123,6 +123,8 @@ TEST(ParameterServer, RefusesAWorkerThatComesBackToSeveralThings) {
   };
   begin(0, [&] {
     begin(1, [] {});
+    begin(1, [] {});  // who leaves in peace may come back
+    EXPECT_EQ(error_of([&] { begin(1, [] { throw Error("it fails"); }); }), "it fails");
     EXPECT_TRUE(contains(error_of([&] { begin(1, [] {}); }),
                          "refuses worker 1: it comes when the others have begun, and they step "
                          "several things here ("));
