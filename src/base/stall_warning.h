@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 
 #include "base/deadline.h"
 #include "base/log.h"
@@ -15,12 +16,16 @@ class StallWarning {
   explicit StallWarning(std::chrono::milliseconds after)
       : start_(Clock::now()), after_(after), pending_(after.count() > 0) {}
 
-  /// Rank 0 speaks for all, and everybody who waits for rank 0.
-  void check(const char* what, int rank, int awaited) {
+  /// Rank 0 speaks for all, and everybody who waits for rank 0. `what` makes the text, where it is needed.
+  template <std::invocable What>
+  void check(const What& what, int rank, int awaited) {
     if (!pending_ || (rank != 0 && awaited != 0) || Clock::now() - start_ < after_) return;
     pending_ = false;
-    log::warning("{}: rank {} has waited {:.3g} s for rank {}", what, rank,
+    log::warning("{}: rank {} has waited {:.3g} s for rank {}", what(), rank,
                  std::chrono::duration<double>(Clock::now() - start_).count(), awaited);
+  }
+  void check(const char* what, int rank, int awaited) {
+    check([what] { return what; }, rank, awaited);
   }
 
  private:

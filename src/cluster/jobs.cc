@@ -231,7 +231,7 @@ void Jobs::keep_end(const JobView& view) const {
   // What an engine has preempted, or lost, it may begin again.
   const bool is_final = view.state == JobState::cancelled || view.state == JobState::past_deadline;
   if (!is_final || view.facts.result || view.engine_id.empty()) return;
-  const JobFolder folder = find(view.facts.id);
+  const JobFolder folder(folders_.root() / view.facts.id);
   const UniqueFd lock = folder.lock();
   const int number = folder.submission().number;
   if (number != view.facts.submission.number || folder.result(number)) return;  // known meanwhile

@@ -87,6 +87,16 @@ void become(const ChildOptions& options, Call& call, pid_t parent) {
   call.execute();
 }
 
+// A shell's users forget it, too.
+std::string where_it_is(const ChildOptions& options) {
+  const std::string& program = options.words.front();
+  std::error_code ignored;
+  if (program.find('/') != std::string::npos ||
+      !std::filesystem::exists(options.directory / program, ignored))
+    return "";
+  return fmt::format(" in PATH; did you mean ./{}?", program);
+}
+
 }  // namespace
 
 Pipe make_pipe() {
@@ -99,20 +109,6 @@ void limit_spinning() {
   if (::getenv("GOMP_SPINCOUNT") == nullptr)
     ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
 }
-
-namespace {
-
-// A shell's users forget it, too.
-std::string where_it_is(const ChildOptions& options) {
-  const std::string& program = options.words.front();
-  std::error_code ignored;
-  if (program.find('/') != std::string::npos ||
-      !std::filesystem::exists(options.directory / program, ignored))
-    return "";
-  return fmt::format(" in PATH; did you mean ./{}?", program);
-}
-
-}  // namespace
 
 pid_t start_child(const ChildOptions& options) {
   Pipe report = make_pipe();  // why there is no program; a successful exec closes it

@@ -85,8 +85,12 @@ Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& u
   return found;
 }
 
-std::string lateness(const Pipeline& pipeline, Time deadline, const Forecast& seen,
-                     const Usual& usual, Time now) {
+std::optional<std::string> lateness(const Pipeline& pipeline, const RunRecord& run,
+                                    const Usual& usual, Time now) {
+  if (!run.deadline) return std::nullopt;
+  const Time deadline = *run.deadline;
+  const Forecast seen = forecast(pipeline, run, usual, now);
+  if (seen.end <= deadline) return std::nullopt;
   if (now > deadline)
     return fmt::format("{}: LATE: the deadline, {}, has passed", pipeline.name, to_text(deadline));
   const auto takes = usual.find(seen.last);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,8 +29,8 @@ struct Forecast {
 /// takes no time.
 Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& usual, Time now);
 
-/// What to say of a run that will not be over by its `deadline`, or is not.
-std::string lateness(const Pipeline& pipeline, Time deadline, const Forecast& seen,
-                     const Usual& usual, Time now);
+/// What to say of a run that will not be over by its deadline, or is not; nothing of others.
+std::optional<std::string> lateness(const Pipeline& pipeline, const RunRecord& run,
+                                    const Usual& usual, Time now);
 
 }  // namespace sullae::pipeline

@@ -166,13 +166,12 @@ void Runner::watch_deadline() {
   if (!run_.deadline || run_.foreseen_late || Clock::now() - looked_ < kBetween) return;
   looked_ = Clock::now();
   const Time now = std::time(nullptr);
-  const Forecast seen = forecast(pipeline_, run_, usual_, now);
-  if (seen.end <= *run_.deadline) return;
+  const auto message = lateness(pipeline_, run_, usual_, now);
+  if (!message) return;
   run_.foreseen_late = now;
   save();
-  const std::string message = lateness(pipeline_, *run_.deadline, seen, usual_, now);
-  say(message);
-  teller_.tell("late", message, run_);
+  say(*message);
+  teller_.tell("late", *message, run_);
 }
 
 void Runner::finish() {

@@ -1,6 +1,5 @@
 #include "pipeline/turn.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,9 +17,7 @@
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/host.h"
-#include "base/system_error.h"
 #include "pipeline/forecast.h"
-#include "pipeline/tell.h"
 #include "sullae/error.h"
 
 namespace sullae::pipeline {
@@ -56,9 +53,7 @@ class Queue {
  private:
   void join() {
     fs::create_directories(folder_);
-    lock_.reset(::open(own_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!lock_) throw system_error("{}", own_.string());
-    sullae::try_lock(lock_.get(), own_);
+    lock_ = lock_file(own_, 0644, Deadline(std::chrono::seconds{1}, "the limit for its own lock"));
   }
 
   fs::path folder_;
@@ -71,7 +66,6 @@ class DeadlineWatch {
  public:
   DeadlineWatch(const Pipeline& pipeline, const State& state, Time scheduled)
       : pipeline_(pipeline),
-        teller_(std::make_unique<Teller>(pipeline)),
         run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
     run_.foreseen_late.reset();
     run_.deadline.reset();
@@ -80,25 +74,19 @@ class DeadlineWatch {
     usual_ = usual_of(state.runs(kRunsLookedAt));
   }
 
-  void look() {
-    if (!run_.deadline || run_.foreseen_late) return;
+  void look(Turn& turn) {
+    if (turn.foreseen_late) return;
     const Time now = std::time(nullptr);
-    const Forecast seen = forecast(pipeline_, run_, usual_, now);
-    if (seen.end <= *run_.deadline) return;
-    run_.foreseen_late = now;
-    const auto message = lateness(pipeline_, *run_.deadline, seen, usual_, now);
-    fmt::print("{}\n", message);
+    const auto message = lateness(pipeline_, run_, usual_, now);
+    if (!message) return;
+    turn.foreseen_late = run_.foreseen_late = now;
+    fmt::print("{}\n", *message);
     std::fflush(stdout);
-    teller_->tell("late", message, run_);
-  }
-  Turn turn_with(UniqueFd lock) {
-    return {
-        .lock = std::move(lock), .teller = std::move(teller_), .foreseen_late = run_.foreseen_late};
+    turn.teller->tell("late", *message, run_);
   }
 
  private:
   const Pipeline& pipeline_;
-  std::unique_ptr<Teller> teller_;
   RunRecord run_;
   Usual usual_;
 };
@@ -112,11 +100,15 @@ std::optional<Turn> wait_for_turn(const Pipeline& pipeline, const State& state, 
   const Deadline deadline(limit, "SULLAE_PIPELINE_QUEUE_TIMEOUT");
   std::optional<Queue> queue;
   if (pipeline.overlap == Overlap::queue) queue.emplace(state, scheduled);
-  DeadlineWatch watch(pipeline, state, scheduled);
+  std::optional<DeadlineWatch> watch;
+  Turn turn{.lock = {}, .teller = std::make_unique<Teller>(pipeline), .foreseen_late = {}};
   bool is_told = false;
   for (;;) {
     if (!queue || queue->is_first()) {
-      if (auto lock = state.try_lock(scheduled)) return watch.turn_with(*std::move(lock));
+      if (auto lock = state.try_lock(scheduled)) {
+        turn.lock = *std::move(lock);
+        return turn;
+      }
     }
     const auto holder = state.holder();
     if (holder) {
@@ -139,7 +131,8 @@ std::optional<Turn> wait_for_turn(const Pipeline& pipeline, const State& state, 
                                             : std::string("one that waits for longer"),
                                      deadline.describe()));
     if (is_to_end()) return std::nullopt;
-    watch.look();
+    if (!watch) watch.emplace(pipeline, state, scheduled);
+    watch->look(turn);
     if (holder || queue) std::this_thread::sleep_for(std::chrono::milliseconds{200});
   }
 }

@@ -132,10 +132,9 @@ class Run {
         column_types_(column_types(options, set)) {}
 
   Predicted run(const std::function<json()>& describe, const ShowProgress& show) {
-    json described;  // on rank 0
     const std::vector<std::size_t> missing = ask_rank_0(world_, [&] {
-      described = describe();
-      return json(folder_.open(described, options_.overwrite));
+      described_ = describe();
+      return json(folder_.open(described_, options_.overwrite));
     });
     const auto start = Clock::now();
     std::size_t rows = 0;
@@ -157,13 +156,7 @@ class Run {
     auto all_rows = static_cast<std::int64_t>(rows);
     world_.allreduce(&all_rows, &all_rows, 1, DataType::int64);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    Predicted predicted = complete([&] {
-      if (const auto file = changed_file(options_.data, described); !file.empty())
-        throw Error(fmt::format(
-            "--output {}: {} has changed while it was read, so there is no _SUCCESS: predict it "
-            "again with --overwrite",
-            options_.output.string(), file));
-    });
+    Predicted predicted = complete();
     predicted.found = parts_ - missing.size();
     if (all_rows > 0) predicted.rows_per_second = static_cast<double>(all_rows) / seconds;
     return predicted;
@@ -190,9 +183,13 @@ class Run {
   }
 
   // Of what all runs have noted.
-  Predicted complete(const std::function<void()>& check_data) {
+  Predicted complete() {
     const json all = ask_rank_0(world_, [&] {
-      check_data();
+      if (const auto file = changed_file(options_.data, described_); !file.empty())
+        throw Error(fmt::format(
+            "--output {}: {} has changed while it was read, so there is no _SUCCESS: predict it "
+            "again with --overwrite",
+            options_.output.string(), file));
       json sum = {{"rows", 0}, {"damaged", 0}};
       std::optional<Confusion> confusion = predictor_.no_confusion();
       for (std::size_t part = 0; part < parts_; ++part) {
@@ -231,6 +228,7 @@ class Run {
   PartPredictor predictor_;
   std::vector<serve::TensorSignature> outputs_;
   std::vector<data::FeatureType> column_types_;
+  json described_;  // on rank 0
 };
 
 }  // namespace

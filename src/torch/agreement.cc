@@ -9,6 +9,7 @@
 
 #include "base/error_text.h"
 #include "base/hash.h"
+#include "base/split.h"
 #include "collective/allgather_texts.h"
 #include "sullae/adapter.h"
 #include "sullae/communicator.h"
@@ -31,6 +32,20 @@ std::optional<std::vector<std::string>> texts_where_different(const World& world
   world.allgather(&digest, digests.data(), 1, DataType::int64);
   if (std::ranges::count(digests, digest) == world.size()) return std::nullopt;
   return allgather_texts(world, mine);
+}
+
+std::optional<Difference> first_difference(const World& world, const std::string& mine) {
+  const auto all = texts_where_different(world, mine);
+  if (!all) return std::nullopt;
+  const auto other =
+      std::ranges::find_if(*all, [&](const auto& one) { return one != all->front(); });
+  const auto first = split(all->front(), '\n');
+  const auto second = split(*other, '\n');
+  const auto [here, there] = std::ranges::mismatch(first, second);
+  return Difference{.rank = static_cast<int>(other - all->begin()),
+                    .line = static_cast<std::size_t>(here - first.begin()),
+                    .on_rank_0 = here == first.end() ? "" : *here,
+                    .on_rank = there == second.end() ? "" : *there};
 }
 
 void throw_on_all(const World& world, const std::string& problem) {

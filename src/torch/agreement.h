@@ -1,6 +1,7 @@
 // What all ranks must give alike, and where they say so.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,17 @@ std::vector<std::string> allgather_texts(const World& world, const std::string& 
 /// The same where any differ, and nothing where all are `mine`, which costs a number of each. Collective.
 std::optional<std::vector<std::string>> texts_where_different(const World& world,
                                                               const std::string& mine);
+
+/// Of ranks whose texts differ the first whose text is another than rank 0's, and the first line in which it is; a line that one has
+/// not is empty.
+struct Difference {
+  int rank = 0;
+  std::size_t line = 0;
+  std::string on_rank_0;
+  std::string on_rank;
+};
+/// Nothing where all texts are `mine`. Collective.
+std::optional<Difference> first_difference(const World& world, const std::string& mine);
 
 /// Throws InputError on all ranks, with the problem of the first that has one; none is empty. Before anything else: the others would wait
 /// for that rank. Collective.

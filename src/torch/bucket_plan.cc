@@ -9,7 +9,6 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/split.h"
 #include "collective/counts.h"
 #include "sullae/adapter.h"
 #include "torch/agreement.h"
@@ -97,24 +96,18 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
             ? ""
             : fmt::format(" with strides [{}]", fmt::join(parameter.strides, ", ")));
   }
-  const auto all = texts_where_different(world, mine);
-  if (!all) return;
-  const auto first = split(all->at(0), '\n');
-  for (std::size_t rank = 1; rank < all->size(); ++rank) {
-    const auto other = split(all->at(rank), '\n');
-    const auto [one, two] = std::ranges::mismatch(first, other);
-    if (one == first.end() && two == other.end()) continue;
-    const auto describe = [](auto place, const auto& lines) {
-      return place == lines.end() ? std::string("none") : *place;
-    };
-    if (one == first.begin()) {
-      throw MismatchError(fmt::format("{}: ranks disagree: it is {} on rank 0, but {} on rank {}",
-                                      who, *one, *two, rank));
-    }
-    throw MismatchError(fmt::format(
-        "{}: ranks disagree about the model: parameter {} is {} on rank 0, but {} on rank {}", who,
-        one - first.begin() - 1, describe(one, first), describe(two, other), rank));
+  const auto found = first_difference(world, mine);
+  if (!found) return;
+  const auto describe = [](const std::string& line) {
+    return line.empty() ? std::string("none") : line;
+  };
+  if (found->line == 0) {
+    throw MismatchError(fmt::format("{}: ranks disagree: it is {} on rank 0, but {} on rank {}",
+                                    who, found->on_rank_0, found->on_rank, found->rank));
   }
+  throw MismatchError(fmt::format(
+      "{}: ranks disagree about the model: parameter {} is {} on rank 0, but {} on rank {}", who,
+      found->line - 1, describe(found->on_rank_0), describe(found->on_rank), found->rank));
 }
 
 std::string name_of(const PlannedBucket& bucket, std::size_t index, std::uint64_t optimizer,

@@ -97,14 +97,12 @@ std::int64_t divide_rows(const torch::Tensor& tensor, int size, const char* what
 void check_same_names(const std::map<std::string, double>& metrics, const World& world) {
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
-  const auto all = texts_where_different(world, names);
-  if (!all) return;
-  const auto other =
-      std::ranges::find_if(*all, [&](const auto& one) { return one != all->front(); });
+  const auto found = first_difference(world, names);
+  if (!found) return;
   throw MismatchError(
       fmt::format("average_metrics: ranks have different metrics: rank 0 has ({}), but rank {} has "
                   "({}): expected the same names on every rank",
-                  all->front(), other - all->begin(), *other));
+                  found->on_rank_0, found->rank, found->on_rank));
 }
 
 }  // namespace

@@ -121,9 +121,8 @@ class DistributedOptimizer::Impl {
   int join() {
     if (has_closure_)
       throw InputError(
-          "DistributedOptimizer: join() does not go with step(closure), whose closure this rank "
-          "has "
-          "no data for: expected as many steps on every rank");
+          "DistributedOptimizer: join() does not go with step(closure), for which this rank has no "
+          "data: expected as many steps on every rank");
     return gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
   }
 

@@ -10,12 +10,6 @@
 #include "torch/sparse_rows.h"
 
 namespace sullae {
-namespace {
-
-using Change = GradientMark::Change;
-
-}  // namespace
-
 GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
                                  const DistributedOptimizerOptions& options, const World& world,
                                  Way way)
@@ -110,8 +104,7 @@ void GradientReducer::before_gradient(std::size_t index) {
   const torch::NoGradGuard guard;
   ParameterState& state = states_[index];
   // Nor does that say that a step was made: passes are counted anew where nothing is left of those before.
-  if (options_.after_backward && waits_for_backward_.expired() && is_all_new())
-    backward_passes_ = 0;
+  if (backward_passes_ > 0 && waits_for_backward_.expired() && is_all_new()) backward_passes_ = 0;
   check_can_add(index);
   const bool cleared = is_cleared(index);
   if (state.taken) reopen(state.bucket);

@@ -69,6 +69,7 @@ class GradientReducer final : public GradientListener,
   void on_gradient(std::size_t index) override;
 
  private:
+  using Change = GradientMark::Change;
   struct ParameterState {
     int passes = 0;        // backward passes that reached it since the last step
     bool fresh = false;    // it had no gradient before this backward

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
-#include "base/split.h"
 #include "torch/agreement.h"
 
 namespace sullae::train {
@@ -60,19 +57,13 @@ std::string text_of(const TrainOptions& o) {
   return text;
 }
 
-// The first line in which a rank's text is another than rank 0's.
 void check_lines(const World& world, const std::string& mine, const char* remedy) {
   if (world.size() == 1) return;
-  const auto all = texts_where_different(world, mine);
-  if (!all) return;
-  const auto other =
-      std::ranges::find_if(*all, [&](const auto& one) { return one != all->front(); });
-  const auto first = split(all->front(), '\n');
-  const auto second = split(*other, '\n');
-  const auto [here, there] = std::ranges::mismatch(first, second);
-  throw MismatchError(fmt::format("ranks disagree: {} on rank 0, and {} on rank {}: expected {}",
-                                  *here, there->substr(there->find(" is ") + 4),
-                                  other - all->begin(), remedy));
+  const auto found = first_difference(world, mine);
+  if (!found) return;
+  throw MismatchError(
+      fmt::format("ranks disagree: {} on rank 0, and {} on rank {}: expected {}", found->on_rank_0,
+                  found->on_rank.substr(found->on_rank.find(" is ") + 4), found->rank, remedy));
 }
 
 }  // namespace

@@ -11,6 +11,28 @@
 
 namespace sullae::train {
 
+namespace {
+
+// What was asked for of a model that is there: its sizes are what they are, and no number of a dropout is in its weights.
+void take_given(const Recipe& recipe, const RecipeOptions& options, const std::string& file,
+                ModelDescription& known) {
+  for (const ExtraOption& option : recipe.extra_options()) {
+    const auto given = options.extra.find(option.flag);
+    const auto there = known.numbers.find(option.flag);
+    if (given == options.extra.end() || there == known.numbers.end() ||
+        given->second == option.value || given->second == there->second)
+      continue;
+    if (option.flag != "dropout")
+      throw InputError(
+          fmt::format("--{} {}: the model of --init-from {} has {}: expected that, or "
+                      "nothing",
+                      option.flag, given->second, file, there->second));
+    there->second = given->second;
+  }
+}
+
+}  // namespace
+
 Classification classification(double label_smoothing) {
   return Classification(
       [](torch::nn::Module& model, const Batch& batch) {
@@ -36,28 +58,6 @@ void check_label(std::int64_t label, std::int64_t classes, const std::string& pl
     throw InputError(
         fmt::format("{}: has a label {}, and the model has {} classes", place, label, classes));
 }
-
-namespace {
-
-// What was asked for of a model that is there: its sizes are what they are, and no number of a dropout is in its weights.
-void take_given(const Recipe& recipe, const RecipeOptions& options, const std::string& file,
-                ModelDescription& known) {
-  for (const ExtraOption& option : recipe.extra_options()) {
-    const auto given = options.extra.find(option.flag);
-    const auto there = known.numbers.find(option.flag);
-    if (given == options.extra.end() || there == known.numbers.end() ||
-        given->second == option.value || given->second == there->second)
-      continue;
-    if (option.flag != "dropout")
-      throw InputError(
-          fmt::format("--{} {}: the model of --init-from {} has {}: expected that, or "
-                      "nothing",
-                      option.flag, given->second, file, there->second));
-    there->second = given->second;
-  }
-}
-
-}  // namespace
 
 std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& options,
                                 const World& world) {

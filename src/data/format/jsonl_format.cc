@@ -114,7 +114,7 @@ std::optional<std::string> beyond_int64(const json& value) {
   return is_beyond ? std::optional(value.dump()) : std::nullopt;
 }
 
-// SeenColumns that are asked for by their names.
+// Columns that are asked for by their names.
 std::vector<std::string> asked_for(const DatasetOptions& options) {
   auto names = split(options.text_columns, ',');
   names.push_back(options.label_column);

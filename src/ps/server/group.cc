@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/secret.h"
 #include "ps/server/slice_group.h"
 #include "ps/server/table_group.h"
@@ -175,7 +177,8 @@ void Group::answer_push(Message& message, Clocks& clocks) {
       return replies_.refuse(
           message, fmt::format("a gradient that is none of '{}', item {}", name_, header.item));
     if (!counted().contains(header.worker)) begin_to_count(header.worker);
-    const Delay delay = clocks.take(header.worker, id, header.step, met());
+    const Delay delay =
+        clocks.take(header.worker, id, header.step, have_all_come() ? counted() : met());
     answer.lead = delay.lead;
     answer.updates = delay.updates;
     if (!clocks.has_rounds()) clocks.updated();
@@ -215,6 +218,10 @@ void Group::ask_for_values(Message& message) {
   to.copy(message.from);
   replies_.send(to, {.kind = Kind::waiting, .worker = first, .item = header.item});
   if (header.kind == Kind::pull) wait_to_go_on(message, header);
+}
+
+bool Group::have_all_come() const {
+  return std::ranges::all_of(counted(), [this](int worker) { return members_.has_joined(worker); });
 }
 
 // Where the others are is not known before they have said hello.

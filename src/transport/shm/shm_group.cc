@@ -228,7 +228,6 @@ template <class Ready>
 void Group::sleep_until(int member, const Ready& ready) {
   const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
   StallWarning warning(options_.stall_warning);
-  const std::string what = std::string(name(operation_)) + labels_.purpose();
   Member& awaited = members_[member];
   struct Registration {
     std::atomic<std::uint32_t>& waiters;
@@ -253,13 +252,16 @@ void Group::sleep_until(int member, const Ready& ready) {
     }
     options_.failure->check();
     if (deadline.passed()) {
-      throw TimeoutError(fmt::format("{}: rank {} waited for rank {}, which did not join {}", what,
-                                     world_rank(index()), world_rank(member), deadline.describe()));
+      throw TimeoutError(fmt::format("{}: rank {} waited for rank {}, which did not join {}",
+                                     what(), world_rank(index()), world_rank(member),
+                                     deadline.describe()));
     }
-    warning.check(what.c_str(), world_rank(index()), world_rank(member));
+    warning.check([this] { return what(); }, world_rank(index()), world_rank(member));
     futex_wait(awaited.bell, bell, std::min(kLivenessPeriod, deadline.remaining()));
   }
 }
+
+std::string Group::what() const { return std::string(name(operation_)) + labels_.purpose(); }
 
 void Group::fail_gone(int member) {
   const Member& gone = members_[member];
@@ -267,9 +269,8 @@ void Group::fail_gone(int member) {
   const bool has_left = gone.state.load() == MemberState::left;
   throw PeerError(
       rank,
-      fmt::format("{}{}: rank {} (process {} on {}) {} while rank {} waited for it{}",
-                  name(operation_), labels_.purpose(), rank, gone.pid, host_name(),
-                  has_left ? "left the world" : "died", world_rank(index()),
+      fmt::format("{}: rank {} (process {} on {}) {} while rank {} waited for it{}", what(), rank,
+                  gone.pid, host_name(), has_left ? "left the world" : "died", world_rank(index()),
                   has_left ? ": its program has ended, or has called shutdown(); a rank that runs "
                              "out of data earlier than others calls join()"
                            : ""));

@@ -147,6 +147,7 @@ class Group {
   void wait_for(int member, const Ready& ready);
   template <class Ready>
   void sleep_until(int member, const Ready& ready);
+  std::string what() const;  // it does, for people
   [[noreturn]] void fail_gone(int member);
   [[noreturn]] static void fail_as(const MemberFailure& failure);
 

@@ -20,6 +20,13 @@ using ps::ClientOptions;
 using ps::Rule;
 using ps::SliceClient;
 
+// What it begins with, and as good as never again.
+ps::ServerOptions saves_once(const TemporaryDirectory& directory) {
+  return {.workers = 1,
+          .state_file = directory.path() / "ps.state",
+          .save_every = std::chrono::hours{1}};
+}
+
 TEST(ParameterServer, TakesEveryGradientOnceThoughItDiesAgainAndAgain) {
   const ps::ServerOptions options{.workers = 1};
   RunningServers servers(1, options);
@@ -60,9 +67,7 @@ TEST(ParameterServer, ComesBackWithWhatItHeld) {
 // Whoever is killed soon has saved what it began with.
 TEST(ParameterServer, SavesAtOnceWhereNothingIsSavedYet) {
   const TemporaryDirectory directory;
-  const ps::ServerOptions options{.workers = 1,
-                                  .state_file = directory.path() / "ps.state",
-                                  .save_every = std::chrono::hours{1}};
+  const ps::ServerOptions options = saves_once(directory);
   RunningServers servers(1, options);
   SliceClient client(options_of(servers, 0), kSlices, Rule{});
   client.start();
@@ -72,9 +77,7 @@ TEST(ParameterServer, SavesAtOnceWhereNothingIsSavedYet) {
 // Rows that are given one part after the other: what was saved before the last would be taken for all.
 TEST(ParameterServer, SavesWhatWorkersBeginWithWhole) {
   const TemporaryDirectory directory;
-  const ps::ServerOptions options{.workers = 1,
-                                  .state_file = directory.path() / "ps.state",
-                                  .save_every = std::chrono::hours{1}};
+  const ps::ServerOptions options = saves_once(directory);
   RunningServers servers(1, options);
   ps::TableClient table(options_of(servers, 0), kZeros, Rule{});
   table.clear(0);
@@ -95,9 +98,7 @@ TEST(ParameterServer, SavesWhatWorkersBeginWithWhole) {
 // A server that came back with it would go on from another model, and nobody would see it.
 TEST(ParameterServer, AnEarlierJobsFileGoesWhenWorkersBringTheirs) {
   const TemporaryDirectory directory;
-  const ps::ServerOptions options{.workers = 1,
-                                  .state_file = directory.path() / "ps.state",
-                                  .save_every = std::chrono::hours{1}};
+  const ps::ServerOptions options = saves_once(directory);
   {
     RunningServers servers(1, options);
     SliceClient client(options_of(servers, 0), kSlices, Rule{});
