@@ -245,7 +245,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
 
   /// Call it before each epoch: the order depends on the seed and the epoch, and is the same on
   /// every rank. A loader's copy takes it with its next reset().
-  void set_epoch(std::size_t epoch);
+  ///
+  /// `taken`: so many samples of the epoch, of all ranks together, were trained on before, by this
+  /// world or by one of another size (an elastic one, a run that goes on): what is divided among
+  /// the ranks is the rest. Of an order whose first samples were taken in steps of equal batches,
+  /// with `block` 1 or the rank's batch size, that is each of the others once.
+  void set_epoch(std::size_t epoch, std::size_t taken = 0);
   /// This rank's indices of the current epoch, in order.
   const std::vector<std::size_t>& indices() const { return indices_; }
 
@@ -263,7 +268,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<> {
   DistributedSamplerOptions options_;
   struct Epoch {
     std::size_t number = 0;
-    std::size_t sets = 0;  // how often set_epoch() was called
+    std::size_t taken = 0;  // before
+    std::size_t sets = 0;   // how often set_epoch() was called
   };
   std::shared_ptr<Epoch> epoch_ = std::make_shared<Epoch>();  // of all copies
   Epoch made_for_;                                            // when indices_ were made

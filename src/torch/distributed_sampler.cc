@@ -1,7 +1,7 @@
 #include <torch/serialize.h>
 
 #include <algorithm>
-#include <utility>
+#include <span>
 
 #include "sullae/data/order.h"
 #include "sullae/torch.h"
@@ -20,8 +20,8 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int rank, int s
   make_indices();
 }
 
-void DistributedSampler::set_epoch(std::size_t epoch) {
-  *epoch_ = {.number = epoch, .sets = epoch_->sets + 1};
+void DistributedSampler::set_epoch(std::size_t epoch, std::size_t taken) {
+  *epoch_ = {.number = epoch, .taken = taken, .sets = epoch_->sets + 1};
   make_indices();
 }
 
@@ -32,9 +32,9 @@ void DistributedSampler::make_indices() {
                                         .shuffle_buffer = options_.shuffle_buffer},
                                        epoch_->number);
   made_for_ = *epoch_;
+  const std::span left = std::span(order).subspan(std::min(epoch_->taken, order.size()));
   const auto ranks = static_cast<std::size_t>(size_);
-  std::size_t share =
-      options_.drop_last ? order.size() / ranks : (order.size() + ranks - 1) / ranks;
+  std::size_t share = options_.drop_last ? left.size() / ranks : (left.size() + ranks - 1) / ranks;
   // Whole rounds of blocks, then a last round of smaller but equal blocks.
   indices_.clear();
   indices_.reserve(share);
@@ -42,7 +42,7 @@ void DistributedSampler::make_indices() {
     const std::size_t block = std::min(options_.block, share);
     for (std::size_t i = 0; i < block; ++i) {
       const std::size_t at = begin + static_cast<std::size_t>(rank_) * block + i;
-      indices_.push_back(order[at % order.size()]);
+      indices_.push_back(left[at % left.size()]);
     }
     share -= block;
   }
@@ -50,14 +50,17 @@ void DistributedSampler::make_indices() {
 }
 
 void DistributedSampler::reset(detail::OptionalSize new_size) {
+  const bool is_same = made_for_.sets == epoch_->sets;  // none was set meanwhile
+  // The rest of what was loaded is to come.
+  if (is_loaded_ && is_same && !new_size.has_value()) return;
+  is_loaded_ = false;
   if (new_size.has_value()) dataset_size_ = *new_size;
-  // Unless one was set meanwhile, or loaded, of which the rest is to come.
-  if (std::exchange(is_loaded_, false)) return;
-  if (position_ > 0 && made_for_.sets == epoch_->sets) ++epoch_->number;
+  if (position_ > 0 && is_same) *epoch_ = {.number = epoch_->number + 1, .sets = epoch_->sets};
   make_indices();
 }
 
 detail::OptionalBatch DistributedSampler::next(std::size_t batch_size) {
+  is_loaded_ = false;
   if (position_ >= indices_.size()) return {};
   const std::size_t end = std::min(position_ + batch_size, indices_.size());
   std::vector<std::size_t> batch(indices_.begin() + static_cast<std::ptrdiff_t>(position_),
@@ -67,19 +70,24 @@ detail::OptionalBatch DistributedSampler::next(std::size_t batch_size) {
 }
 
 void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
-  archive.write("epoch", torch::tensor(static_cast<std::int64_t>(made_for_.number)),
-                /*is_buffer=*/true);
-  archive.write("position", torch::tensor(static_cast<std::int64_t>(position_)),
-                /*is_buffer=*/true);
+  const auto write = [&](const char* name, std::size_t value) {
+    archive.write(name, torch::tensor(static_cast<std::int64_t>(value)), /*is_buffer=*/true);
+  };
+  write("epoch", made_for_.number);
+  write("taken", made_for_.taken);
+  write("position", position_);
 }
 
 void DistributedSampler::load(torch::serialize::InputArchive& archive) {
-  torch::Tensor epoch = torch::empty(1, torch::kInt64);
-  torch::Tensor position = torch::empty(1, torch::kInt64);
-  archive.read("epoch", epoch, /*is_buffer=*/true);
-  archive.read("position", position, /*is_buffer=*/true);
-  set_epoch(static_cast<std::size_t>(epoch.item<std::int64_t>()));
-  position_ = static_cast<std::size_t>(position.item<std::int64_t>());
+  torch::Tensor value = torch::empty(1, torch::kInt64);
+  const auto read = [&](const char* name) {
+    archive.read(name, value, /*is_buffer=*/true);
+    return static_cast<std::size_t>(value.item<std::int64_t>());
+  };
+  const std::size_t epoch = read("epoch");
+  const bool has_taken = archive.try_read("taken", value, /*is_buffer=*/true);  // 1.0 wrote none
+  set_epoch(epoch, has_taken ? static_cast<std::size_t>(value.item<std::int64_t>()) : 0);
+  position_ = read("position");
   is_loaded_ = true;
 }
 

@@ -28,34 +28,40 @@ TORCH_MODULE(Net);
 
 namespace elastic_program {
 
-constexpr std::int64_t steps = 3;
+constexpr std::size_t epochs = 2;
+constexpr std::size_t samples = 10;
+constexpr std::size_t batch_size = 4;
 
-torch::Tensor loss_of(Net& model, std::int64_t step, int rank, int size) {
-  return model->forward(torch::full({1, 2}, static_cast<double>(step + rank + size)))
-      .square()
-      .sum();
+torch::Tensor loss_of(Net& model, const std::vector<std::size_t>& batch) {
+  return model->forward(torch::full({1, 2}, static_cast<double>(batch.size()))).square().sum();
 }
 
 int main() {
   // clang-format off
   Net model;
   torch::optim::SGD sgd(model->parameters(), 0.01);
-  std::int64_t step = 0;
+  std::size_t epoch = 0;
+  std::size_t taken = 0;  // samples of this epoch, by all ranks
   sullae::elastic::State state(*model, sgd);
-  state.track("step", step);
+  state.track("epoch", epoch);
+  state.track("taken", taken);
   const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
     sullae::DistributedOptimizer optimizer(sgd, model->named_parameters(), {}, world);
-    while (step < steps) {
-      optimizer.zero_grad();
-      loss_of(model, step, world.rank(), world.size()).backward();
-      optimizer.step();
-      ++step;
-      state.step_done();
+    sullae::DistributedSampler sampler(samples, {}, world);
+    for (; epoch < epochs; ++epoch, taken = 0) {
+      sampler.set_epoch(epoch, taken);  // the others, divided among the ranks that there are
+      while (auto batch = sampler.next(batch_size / world.size())) {
+        optimizer.zero_grad();
+        loss_of(model, *batch).backward();
+        optimizer.step();
+        taken += batch->size() * world.size();
+        state.step_done();
+      }
     }
   });
   if (outcome == sullae::elastic::Outcome::left) return 0;  // this rank was asked to go, and the others train on
   // clang-format on
-  EXPECT_EQ(state.steps(), steps);
+  EXPECT_EQ(state.steps(), 6);
   sullae::shutdown();
   return 0;
 }

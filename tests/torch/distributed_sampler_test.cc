@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <set>
+#include <sstream>
+#include <vector>
 
 #include "sullae/torch.h"
 
@@ -83,6 +86,72 @@ TEST(DistributedSampler, ServesLibtorchsDataLoader) {
   DistributedSampler resumed(10, 1, 2, {.shuffle = false});
   resumed.load(in);
   EXPECT_EQ(*resumed.next(1), std::vector<std::size_t>{5});
+  // A loader begins with the rest, and with what is set meanwhile.
+  resumed.load(in);
+  DistributedSampler copy = resumed;
+  copy.reset();
+  EXPECT_EQ(*copy.next(1), std::vector<std::size_t>{5});
+  copy = resumed;
+  resumed.set_epoch(4);
+  copy.reset();
+  EXPECT_EQ(*copy.next(1), std::vector<std::size_t>{1});
+}
+
+// Worlds of all sizes that divide the batch, one after the other.
+TEST(DistributedSampler, GoesOnBehindWhatWasTaken) {
+  constexpr std::size_t kBatch = 12;
+  for (const std::size_t n : {0U, 5U, 12U, 100U, 240U}) {
+    for (const bool in_blocks : {false, true}) {
+      std::vector<std::size_t> seen;
+      std::size_t taken = 0;
+      for (std::size_t world = 0; taken < n; ++world) {
+        const int size = std::array{3, 1, 4, 2, 6}[world % 5];
+        const std::size_t batch = kBatch / static_cast<std::size_t>(size);
+        std::vector<DistributedSampler> ranks;
+        for (int rank = 0; rank < size; ++rank) {
+          ranks.emplace_back(n, rank, size,
+                             DistributedSamplerOptions{.seed = 3, .block = in_blocks ? batch : 1});
+          ranks.back().set_epoch(2, taken);
+        }
+        for (int step = 0; step < 2 && taken < n; ++step) {
+          for (auto& sampler : ranks) {
+            const auto mine = sampler.next(batch);
+            ASSERT_TRUE(mine) << n << ' ' << taken << ' ' << size;
+            seen.insert(seen.end(), mine->begin(), mine->end());
+          }
+          taken += kBatch;
+        }
+      }
+      const std::size_t repeated = seen.size() - n;  // of the last step, to have equally many
+      EXPECT_LT(repeated, 6U);
+      EXPECT_EQ(std::set<std::size_t>(seen.begin(), seen.end()).size(), n);
+    }
+  }
+  DistributedSampler sampler(10, 0, 2);
+  for (const std::size_t all : {10U, 12U}) {
+    sampler.set_epoch(0, all);
+    EXPECT_TRUE(sampler.indices().empty());
+    EXPECT_FALSE(sampler.next(1));
+  }
+  sampler.set_epoch(0, 9);
+  EXPECT_EQ(sampler.indices().size(), 1U);
+}
+
+TEST(DistributedSampler, WhatWasTakenIsSavedAndOfThatEpochAlone) {
+  DistributedSampler sampler(10, 1, 2, {.shuffle = false});
+  sampler.set_epoch(0, 4);
+  EXPECT_EQ(*sampler.next(1), std::vector<std::size_t>{5});
+  std::stringstream stream;
+  torch::serialize::OutputArchive out;
+  sampler.save(out);
+  out.save_to(stream);
+  torch::serialize::InputArchive in;
+  in.load_from(stream);
+  DistributedSampler resumed(10, 1, 2, {.shuffle = false});
+  resumed.load(in);
+  EXPECT_EQ(*resumed.next(9), (std::vector<std::size_t>{7, 9}));
+  resumed.reset();
+  EXPECT_EQ(resumed.indices(), (std::vector<std::size_t>{1, 3, 5, 7, 9}));
 }
 
 struct Numbers : torch::data::datasets::Dataset<Numbers, std::size_t> {

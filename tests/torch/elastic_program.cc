@@ -9,10 +9,10 @@
 // The first weights are those of the first world's rank 0, whichever worker that was: `seed` in FOLDER says which, and --seed
 // begins with the same.
 //
-// With --hold nobody takes that step before there are so many ranks.
+// With --hold nobody takes that step before there are so many ranks; with --sampler yes samples are a sampler's, of one epoch.
 //
 //   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--pause MS] [--state MEGABYTES] [--seed SEED]
-//                   [--hold STEP:RANKS]
+//                   [--hold STEP:RANKS] [--sampler yes]
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -74,6 +74,7 @@ int main(int argc, char** argv) {
   std::int64_t held_step = 0;
   int least_ranks = 0;
   std::int64_t megabytes = 0;
+  bool with_sampler = false;
   const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
   const int worker = number == nullptr ? 0 : std::atoi(number);
   std::int64_t seed = worker + 1;  // apart, until rank 0's weights are everybody's
@@ -85,6 +86,10 @@ int main(int argc, char** argv) {
     }
     if (std::string(argv[i]) == "--state") {
       megabytes = std::stoll(value);
+      continue;
+    }
+    if (std::string(argv[i]) == "--sampler") {
+      with_sampler = true;
       continue;
     }
     if (std::string(argv[i]) == "--seed") {
@@ -126,6 +131,10 @@ int main(int argc, char** argv) {
   bool done = false;
   const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
     sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(), {}, world);
+    const auto part = static_cast<std::size_t>(kBatch / world.size());
+    sullae::DistributedSampler sampler(static_cast<std::size_t>(steps * kBatch),
+                                       {.shuffle = false, .block = part}, world);
+    sampler.set_epoch(0, static_cast<std::size_t>(step * kBatch));
     for (; step < steps;) {
       while (step == held_step && world.size() < least_ranks) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -134,8 +143,13 @@ int main(int argc, char** argv) {
       for (const Deed& deed : deeds) {
         if (deed.worker == worker && deed.step == step) do_deed(deed.what);
       }
-      const auto first = step * kBatch + kBatch * world.rank() / world.size();
-      const auto last = step * kBatch + kBatch * (world.rank() + 1) / world.size();
+      auto first = step * kBatch + kBatch * world.rank() / world.size();
+      auto last = step * kBatch + kBatch * (world.rank() + 1) / world.size();
+      if (with_sampler) {
+        const auto batch = *sampler.next(part);
+        first = static_cast<std::int64_t>(batch.front());
+        last = static_cast<std::int64_t>(batch.back()) + 1;
+      }
       distributed.zero_grad();
       const auto numbers = torch::arange(first, last);
       const auto wanted = torch::sin(numbers.to(torch::kFloat64)).unsqueeze(1);

@@ -127,6 +127,14 @@ TEST(Elastic, WhoIsAskedToGoGoesAfterTheStep) {
   EXPECT_TRUE(contains(trained.result.standard_error, " leaves) after "));
 }
 
+TEST(Elastic, ASamplerGoesOnWithTheRestOfItsEpoch) {
+  const auto trained = train({"-np", "4", "--min-np", "1", "--cooldown", "0.1"},
+                             {"--sampler", "yes", "--pause", "20", "--at", "3:7:kill", "--at",
+                              "0:20:kill", "--at", "4:21:kill", "--at", "1:40:term"});
+  expect_undisturbed(trained);
+  EXPECT_GE(trained.changes.size(), 3U);
+}
+
 TEST(Elastic, AnExceptionOfOneRankIsItsOwn) {
   const auto trained = train(kElastic, {"--pause", "10", "--at", "1:20:throw"});
   expect_undisturbed(trained);
