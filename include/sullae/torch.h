@@ -77,7 +77,8 @@ Handle receive_async(const torch::Tensor& tensor, int from, int tag = 0,
                      const World& world = sullae::world());
 
 /// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
-/// e.g. its number of samples. Throws MismatchError on every rank where their names differ.
+/// e.g. its number of samples: with 0 they count for nothing, and where all ranks have 0 the mean is no number. Throws
+/// MismatchError on every rank where their names differ.
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
                                               double weight = 1.0,
                                               const World& world = sullae::world());

@@ -210,7 +210,8 @@ std::map<std::string, double> average_metrics(const std::map<std::string, double
                                               double weight, const World& world) {
   check_same_names(metrics, world);
   std::vector<double> sums{weight};
-  for (const auto& [name, value] : metrics) sums.push_back(value * weight);
+  // What a rank without samples has is often no number.
+  for (const auto& [name, value] : metrics) sums.push_back(weight == 0 ? 0 : value * weight);
   world.allreduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
   std::map<std::string, double> averages;
   std::size_t i = 1;

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "sullae/torch.h"
 #include "support/errors.h"
@@ -65,6 +67,12 @@ TEST(TensorCollectives, MetricsAreWeighted) {
                                       world.rank() == 0 ? 10 : 20, world);
     EXPECT_DOUBLE_EQ(mean.at("loss"), 3.0);
     EXPECT_DOUBLE_EQ(mean.at("accuracy"), 0.5);
+    const double nothing = std::numeric_limits<double>::quiet_NaN();
+    const bool has_samples = world.rank() == 0;
+    const auto of_one =
+        average_metrics({{"loss", has_samples ? 2.0 : nothing}}, has_samples, world);
+    EXPECT_DOUBLE_EQ(of_one.at("loss"), 2.0);
+    EXPECT_TRUE(std::isnan(average_metrics({{"loss", nothing}}, 0, world).at("loss")));
   });
 }
 

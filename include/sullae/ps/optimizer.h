@@ -30,6 +30,10 @@ class ParameterServerOptimizer {
 
   /// Sends gradients, and waits for the values to go on with. Throws TimeoutError, Error.
   void step();
+  /// From now on gradients travel while backward() still computes others, and step() sends those that are left: so many times backward()
+  /// is called before each step(), after which nothing changes them (no clipping), and learning rates are set before. A further
+  /// backward() throws InputError, as pull() and rest() do between it and step(). Once, before training.
+  void overlap_backward(int passes = 1);
   /// Gives parameters the servers' values as they are now, without a step.
   void pull();
   /// Before a wait for others that is not step()'s: they need not wait for this worker until it pulls, which it must do before it

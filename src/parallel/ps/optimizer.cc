@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <span>
 
 #include "base/copy.h"
@@ -8,6 +9,7 @@
 #include "parallel/ps/whole_state.h"
 #include "ps/client/slice_client.h"
 #include "sullae/ps.h"
+#include "torch/gradient_hooks.h"
 
 namespace sullae::ps {
 namespace {
@@ -39,32 +41,42 @@ class ParameterServerOptimizer::Impl {
     if (tensors_.empty()) throw InputError(fmt::format("{}: no parameters to train", kOptimizer));
     const auto given = client_options(options, "optimizer", kOptimizer);
     client_.emplace(given, place(sizes, static_cast<int>(given.servers.size())), rule_);
+    slices_of_.resize(tensors_.size());
+    for (std::size_t i = 0; i < client_->slices().size(); ++i)
+      for_ranges(i,
+                 [&](const Range& range, std::size_t) { slices_of_[range.tensor].push_back(i); });
     give_values();
     client_->start();
     take_values();
   }
 
   void step() {
-    const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
-      std::byte* to = std::as_writable_bytes(std::span(client_->gradient(i))).data();
-      for_ranges(i, [&](const Range& range, std::size_t place) {
-        const torch::Tensor& gradient = tensors_[range.tensor].grad();
-        client_->present(i)[place] = gradient.defined() ? 1 : 0;
-        if (!gradient.defined()) {
-          to += range.elements() * sizeof(float);
-          return;
-        }
-        if (gradient.is_sparse())
-          throw InputError(
-              fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one, or a "
-                          "ps::Embedding",
-                          kOptimizer, names_[range.tensor]));
-        copy_part(gradient, range, to);
-      });
+      if (!client_->has_pushed(i)) take_gradient(i);
     }
     client_->push_pull(rate_);
     take_values();
+    if (ahead_) ahead_->begin();
+  }
+
+  void overlap_backward(int passes) {
+    if (passes < 1)
+      throw InputError(fmt::format(
+          "{}: overlap_backward({}): expected at least one backward a step", kOptimizer, passes));
+    if (ahead_) throw InputError(fmt::format("{}: overlaps backward already", kOptimizer));
+    ahead_ = std::make_shared<Ahead>(*this, passes);
+    ahead_->begin();
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      accumulators_.push_back(listen(ahead_, tensors_[i], i));
+  }
+
+  void set_learning_rate(double rate) {
+    if (rate != rate_ && client_->is_pushing())
+      throw InputError(fmt::format(
+          "{}: the learning rate becomes {} after gradients were sent with {}: expected a change "
+          "before backward(), which overlap_backward() sends them during",
+          kOptimizer, rate, rate_));
+    rate_ = rate;
   }
 
   void rest() { client_->rest(); }
@@ -106,11 +118,69 @@ class ParameterServerOptimizer::Impl {
     for (torch::Tensor& tensor : tensors_) tensor.mutable_grad() = torch::Tensor();
   }
 
-  double rate_;
+  double learning_rate() const { return rate_; }
   const Delays& delays() const { return client_->delays(); }
   int staleness_bound() const { return client_->staleness_bound(); }
 
  private:
+  // Sends slices as backward completes them.
+  class Ahead final : public GradientListener {
+   public:
+    Ahead(Impl& impl, int passes) : impl_(impl), passes_(passes) {}
+
+    // Another step.
+    void begin() {
+      passes_left_.assign(impl_.tensors_.size(), passes_);
+      tensors_left_.clear();
+      for (const Slice& slice : impl_.client_->slices())
+        tensors_left_.push_back(slice.ranges.size());
+    }
+
+    void before_gradient(std::size_t index) override {
+      if (passes_left_[index] > 0) return;
+      throw InputError(fmt::format(
+          "{}: parameter '{}' gets a gradient after it was sent, in backward {} of a step: "
+          "expected step() after as many as overlap_backward({}) said",
+          kOptimizer, impl_.names_[index], passes_ + 1, passes_));
+    }
+    void on_gradient(std::size_t index) override {
+      if (--passes_left_[index] > 0) return;
+      for (const std::size_t slice : impl_.slices_of_[index]) {
+        if (--tensors_left_[slice] == 0) impl_.push_ahead(slice);
+      }
+    }
+
+   private:
+    Impl& impl_;
+    int passes_;
+    std::vector<int> passes_left_;           // of each tensor
+    std::vector<std::size_t> tensors_left_;  // of each slice
+  };
+
+  void push_ahead(std::size_t slice) {
+    take_gradient(slice);
+    client_->push_ahead(slice, rate_);
+  }
+
+  void take_gradient(std::size_t slice) {
+    const torch::NoGradGuard guard;
+    std::byte* to = std::as_writable_bytes(std::span(client_->gradient(slice))).data();
+    for_ranges(slice, [&](const Range& range, std::size_t place) {
+      const torch::Tensor& gradient = tensors_[range.tensor].grad();
+      client_->present(slice)[place] = gradient.defined() ? 1 : 0;
+      if (!gradient.defined()) {
+        to += range.elements() * sizeof(float);
+        return;
+      }
+      if (gradient.is_sparse())
+        throw InputError(
+            fmt::format("{}: parameter '{}' has a sparse gradient: expected a dense one, or a "
+                        "ps::Embedding",
+                        kOptimizer, names_[range.tensor]));
+      copy_part(gradient, range, to);
+    });
+  }
+
   void give_values() {
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
@@ -173,10 +243,14 @@ class ParameterServerOptimizer::Impl {
     tensor.copy_(whole);
   }
 
+  double rate_;
   Rule rule_;
   std::vector<std::string> names_;
   std::vector<torch::Tensor> tensors_;
+  std::vector<std::vector<std::size_t>> slices_of_;  // each tensor
   std::optional<SliceClient> client_;
+  std::shared_ptr<Ahead> ahead_;
+  std::vector<Accumulator> accumulators_;
 };
 
 ParameterServerOptimizer::ParameterServerOptimizer(
@@ -196,8 +270,9 @@ void ParameterServerOptimizer::scatter_state(torch::optim::Optimizer& from) {
 }
 int ParameterServerOptimizer::staleness_bound() const { return impl_->staleness_bound(); }
 void ParameterServerOptimizer::zero_grad() { impl_->zero_grad(); }
-double ParameterServerOptimizer::learning_rate() const { return impl_->rate_; }
-void ParameterServerOptimizer::set_learning_rate(double rate) { impl_->rate_ = rate; }
+double ParameterServerOptimizer::learning_rate() const { return impl_->learning_rate(); }
+void ParameterServerOptimizer::set_learning_rate(double rate) { impl_->set_learning_rate(rate); }
+void ParameterServerOptimizer::overlap_backward(int passes) { impl_->overlap_backward(passes); }
 
 Staleness ParameterServerOptimizer::staleness() const { return staleness_of(impl_->delays()); }
 

@@ -108,13 +108,29 @@ void Client::rest() {
   rests_ = true;
 }
 
-void Client::push_all(double learning_rate) {
+void Client::push_ahead(std::uint32_t item, double learning_rate) {
   learning_rate_ = learning_rate;
-  ask_all(Request::push, "the values to go on with");
+  if (!std::exchange(is_pushing_, true)) ++last_request_id_;
+  items_[item].request = Request::push;
+  items_[item].request_id = last_request_id_;
+  send_first(item);
+}
+
+void Client::push_all(double learning_rate) {
+  for (const auto item : turns_) {
+    if (!has_pushed(item)) push_ahead(item, learning_rate);
+  }
+  wait("the values to go on with");
+  is_pushing_ = false;
   step_ = next_step_;
 }
 
 void Client::ask(Request what, std::span<const std::uint32_t> items, const char* for_what) {
+  if (is_pushing_)
+    throw InputError(
+        fmt::format("worker {} asks for {} in the midst of a step, whose gradients were sent: "
+                    "expected step() first",
+                    options_.worker, for_what));
   ++last_request_id_;
   for (const auto item : items) {
     items_[item].request = what;

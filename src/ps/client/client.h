@@ -50,6 +50,8 @@ class Client {
   /// What the servers allow.
   int staleness_bound() const { return staleness_bound_; }
   const Delays& delays() const { return delays_; }
+  /// Whether gradients of a step were sent, for whose answers nobody has waited yet.
+  bool is_pushing() const { return is_pushing_; }
 
  protected:
   enum class Request { nothing, values, push, rows, rest, state, store, clear };
@@ -64,6 +66,9 @@ class Client {
   void ask_all(Request what, const char* for_what) { ask(what, turns_, for_what); }
   void ask(Request what, std::span<const std::uint32_t> items, const char* for_what);
   void push_all(double learning_rate);
+  /// Of one item, before the others: push_all() sends the rest, and nothing else is asked before.
+  void push_ahead(std::uint32_t item, double learning_rate);
+  bool has_pushed(std::uint32_t item) const { return items_[item].request == Request::push; }
   void pull_all();
   /// Where a server said that it has no values.
   void give_first_values();
@@ -139,6 +144,7 @@ class Client {
   std::atomic<std::int64_t> step_ = 0;  // of this worker; the heartbeat says it, too
   std::int64_t next_step_ = 0;  // the furthest of the clocks that servers have of this worker
   double learning_rate_ = 0;
+  bool is_pushing_ = false;
   int staleness_bound_ = 0;
   Delays delays_;
   const int exceptions_ = std::uncaught_exceptions();

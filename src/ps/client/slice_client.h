@@ -29,6 +29,14 @@ class SliceClient final : public Client {
   void start();
   /// Sends all gradients and returns with the values to go on with. Throws TimeoutError, Error.
   void push_pull(double learning_rate) { push_all(learning_rate); }
+  /// Sends that of a slice, for which push_pull() only waits. Up to there it must not change, and nothing else is asked: that
+  /// throws InputError.
+  void push_ahead(std::size_t slice, double learning_rate) {
+    Client::push_ahead(static_cast<std::uint32_t>(slice), learning_rate);
+  }
+  bool has_pushed(std::size_t slice) const {
+    return Client::has_pushed(static_cast<std::uint32_t>(slice));
+  }
   /// Receives the servers' values as they are.
   void pull() { pull_all(); }
 

@@ -40,6 +40,8 @@ class ServerUpdate final : public GatheredUpdate {
   ServerUpdate(torch::nn::Module& model, const TrainOptions& options)
       : GatheredUpdate(model),
         resumes_(options.resume),
+        // Replicas' gradients are added up after backward.
+        passes_(options.overlap && options.scale_up == 1 ? options.accumulation_steps : 0),
         names_(model.named_parameters()),
         optimizer_(make_optimizer(options, names_)) {
     check_for_servers(options);
@@ -56,6 +58,7 @@ class ServerUpdate final : public GatheredUpdate {
       for (const auto& item : names_) loaded_.push_back(item.value().detach().clone());
     }
     remote_.emplace(names_, server_rule(*optimizer_), ps::WorkerOptions{.worker = world.rank()});
+    if (passes_ > 0) remote_->overlap_backward(passes_);
   }
 
   // Its learning rate is used, and its state in checkpoints.
@@ -63,14 +66,17 @@ class ServerUpdate final : public GatheredUpdate {
   bool averages_gradients() const override { return remote_->staleness_bound() == 0; }
   torch::ScalarType input_type() const override { return torch::kFloat32; }
 
-  void zero_grad() override { remote_->zero_grad(); }
+  // The rate is that of the step which begins here.
+  void zero_grad() override {
+    remote_->set_learning_rate(optimizer_->param_groups().front().options().get_lr());
+    remote_->zero_grad();
+  }
   bool reduce(double) override { return true; }
   void clip(double) override {}
   void step() override {
     const Stopwatch watch(waiting_);
     loaded_.clear();  // there was no checkpoint yet
     expect_all_there();
-    remote_->set_learning_rate(optimizer_->param_groups().front().options().get_lr());
     remote_->step();
   }
 
@@ -122,6 +128,7 @@ class ServerUpdate final : public GatheredUpdate {
   }
 
   bool resumes_;
+  int passes_;  // during which gradients are sent
   torch::OrderedDict<std::string, torch::Tensor> names_;
   std::vector<torch::Tensor> loaded_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;

@@ -8,6 +8,7 @@
 #include "sullae/ps.h"
 #include "support/errors.h"
 #include "support/parameter_servers.h"
+#include "support/wait_until.h"
 
 namespace sullae::testing {
 namespace {
@@ -139,6 +140,80 @@ TEST(ParameterServerOptimizer, LeavesAloneWhatHasNoGradientAndTakesAnyLayout) {
   EXPECT_TRUE(torch::allclose(used, before - 0.25 * factor));
   EXPECT_TRUE(torch::equal(unused, torch::ones({4})));
   EXPECT_EQ(remote.learning_rate(), 0.25);
+}
+
+// Whatever is left for step() to send, and however often backward comes.
+TEST(ParameterServerOptimizer, TrainsTheSameWhileGradientsTravelDuringBackward) {
+  for (const int passes : {1, 2}) {
+    PsNet local(0);
+    torch::optim::SGD optimizer(local->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+    const auto backward = [&](PsNet& net, int step, int part, int parts) {
+      for (int pass = 0; pass < passes; ++pass)
+        net(inputs(step).chunk(passes)[pass].chunk(parts)[part]).square().mean().backward();
+    };
+    for (int step = 0; step < 6; ++step) {
+      optimizer.zero_grad();
+      backward(local, step, 0, 1);
+      optimizer.step();
+    }
+    for (const int workers : {1, 3}) {
+      RunningServers servers(2, {.workers = workers});
+      std::vector<std::jthread> threads;
+      for (int worker = 0; worker < workers; ++worker) {
+        threads.emplace_back([&, worker] {
+          PsNet net(worker);
+          const auto unused = torch::ones({100'000}).requires_grad_(true);
+          auto parameters = net->named_parameters();
+          parameters.insert("unused", unused);
+          ParameterServerOptimizer remote(parameters, torch::optim::SGDOptions(0.05).momentum(0.9),
+                                          worker_of(servers, worker));
+          remote.overlap_backward(passes);
+          for (int step = 0; step < 6; ++step) {
+            remote.zero_grad();
+            backward(net, step, worker, workers);
+            remote.step();
+          }
+          expect_same(net, local, 1e-6);
+          EXPECT_TRUE(torch::equal(unused, torch::ones({100'000})));
+        });
+      }
+    }
+  }
+}
+
+// The other worker sees a gradient whose sender has not stepped.
+TEST(ParameterServerOptimizer, SendsGradientsBeforeTheStep) {
+  RunningServers servers(1, {.workers = 2, .staleness = -1});
+  PsNet net(0);
+  ParameterServerOptimizer remote(net->named_parameters(), torch::optim::SGDOptions(0.1),
+                                  worker_of(servers, 0));
+  remote.overlap_backward();
+  PsNet other(1);
+  ParameterServerOptimizer reader(other->named_parameters(), torch::optim::SGDOptions(0.1),
+                                  worker_of(servers, 1));
+  expect_same(other, net, 0);
+  net(inputs(0)).square().mean().backward();
+  wait_until([&] {
+    reader.pull();
+    return !torch::equal(other->in->weight, net->in->weight);
+  });
+  EXPECT_EQ(error_of([&] { remote.set_learning_rate(0.2); }),
+            "ParameterServerOptimizer: the learning rate becomes 0.2 after gradients were sent "
+            "with 0.1: expected a change before backward(), which overlap_backward() sends them "
+            "during");
+  EXPECT_EQ(error_of([&] { remote.pull(); }),
+            "worker 0 asks for the servers' values in the midst of a step, whose gradients were "
+            "sent: expected step() first");
+  EXPECT_EQ(error_of([&] { net(inputs(0)).square().mean().backward(); }),
+            "ParameterServerOptimizer: parameter 'out.bias' gets a gradient after it was sent, in "
+            "backward 2 of a step: expected step() after as many as overlap_backward(1) said");
+  EXPECT_EQ(error_of([&] { remote.overlap_backward(); }),
+            "ParameterServerOptimizer: overlaps backward already");
+  EXPECT_EQ(error_of([&] { reader.overlap_backward(0); }),
+            "ParameterServerOptimizer: overlap_backward(0): expected at least one backward a step");
+  remote.step();
+  remote.set_learning_rate(0.2);
+  remote.pull();
 }
 
 TEST(ParameterServerOptimizer, SaysWhatCannotBe) {

@@ -45,6 +45,32 @@ TEST(ParameterServer, TakesEveryGradientOnceThoughItDiesAgainAndAgain) {
   }
 }
 
+TEST(ParameterServer, TakesOnceWhatWasSentAheadBeforeItDied) {
+  const ps::ServerOptions options{.workers = 1};
+  RunningServers servers(1, options);
+  const std::vector<ps::Slice> slices{{.server = 0, .ranges = {{0, 0, 3}}},
+                                      {.server = 0, .ranges = {{1, 0, 3}}}};
+  SliceClient client(options_of(servers, 0), slices, Rule{});
+  client.start();
+  for (int step = 1; step <= 4; ++step) {
+    for (const std::size_t slice : {0, 1}) {
+      client.gradient(slice).assign(3, 1);
+      client.present(slice).assign(1, 1);
+    }
+    client.push_ahead(1, 1);
+    EXPECT_TRUE(client.has_pushed(1));
+    EXPECT_FALSE(client.has_pushed(0));
+    if (step % 2 == 0) servers.restart(0, options);
+    client.push_pull(1);
+    EXPECT_FALSE(client.is_pushing());
+    for (const std::size_t slice : {0, 1}) {
+      const auto values = client.values(slice);
+      EXPECT_EQ(std::vector<float>(values.begin(), values.end()),
+                std::vector<float>(3, static_cast<float>(-step)));
+    }
+  }
+}
+
 TEST(ParameterServer, ComesBackWithWhatItHeld) {
   const TemporaryDirectory directory;
   const ps::ServerOptions options{.workers = 1, .state_file = directory.path() / "ps.state"};
