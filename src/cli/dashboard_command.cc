@@ -52,10 +52,7 @@ class DashboardCommand final : public Command {
     EndSignals signals;
     dashboard::Dashboard dashboard(options_);
     const bool is_everywhere = options_.host == "0.0.0.0" || options_.host == "::";
-    const bool is_v6 = options_.host.find(':') != std::string::npos;
-    const auto host = is_everywhere ? host_name()
-                      : is_v6       ? "[" + options_.host + "]"
-                                    : options_.host;
+    const auto host = is_everywhere ? host_name() : host_in_url(options_.host);
     fmt::print("dashboard of {} at {}://{}:{}/{}\n", options_.folder.string(),
                options_.tls_certificate.empty() ? "http" : "https", host, dashboard.port(),
                dashboard.token().empty() ? "" : "#token=" + dashboard.token());

@@ -25,4 +25,9 @@ inline void add_allowed_hosts(CLI::App& app, std::vector<std::string>& hosts) {
       ->type_name("NAME");
 }
 
+/// An address of version 6 in brackets (RFC 3986).
+inline std::string host_in_url(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
 }  // namespace sullae::cli

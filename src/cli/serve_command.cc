@@ -76,7 +76,8 @@ class ServeCommand final : public Command {
         ->capture_default_str()
         ->type_name("N");
     app->add_option("--read-timeout", read_seconds_,
-                    "Seconds that a client may take to send a request")
+                    "Seconds that a client may take to send a request, and to take each part of an "
+                    "answer")
         ->check(number(Zero::refused))
         ->capture_default_str()
         ->type_name("SECONDS");
@@ -118,8 +119,9 @@ class ServeCommand final : public Command {
     InferenceServer server(options_);
     EndSignals signals;
     const char* const scheme = options_.tls_certificate.empty() ? "http" : "https";
+    const auto host = host_in_url(options_.host);
     fmt::print("serving {} at {}://{}:{}/ and gRPC at {}:{}\n", options_.repository.string(),
-               scheme, options_.host, server.http_port(), options_.host, server.grpc_port());
+               scheme, host, server.http_port(), host, server.grpc_port());
     std::fflush(stdout);
     std::optional<OnlineProcess> online;
     if (online_) online.emplace(options_.repository.string(), online_ranks_);

@@ -71,7 +71,7 @@ inline CLI::Validator nonempty() {
 }
 
 inline std::chrono::milliseconds to_milliseconds(double seconds) {
-  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1e3)};
+  return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
 }
 
 /// A number, with or without a fraction: above 0, or 0 too.

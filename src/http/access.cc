@@ -60,6 +60,10 @@ Access::Access(const std::filesystem::path& file) {
                               "characters)",
                               kLeastLength));
     }
+    if (!std::ranges::all_of(token.token, [](char c) { return c > ' ' && c < 0x7f; }))
+      source.fail(node, fmt::format("'{}': expected a token of visible ASCII characters, without "
+                                    "blanks: headers have no others",
+                                    token.name));
     for (const Token& other : tokens_) {
       if (other.token == token.token)
         source.fail(node, fmt::format("'{}' has the token of '{}': expected one of its own",

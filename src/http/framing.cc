@@ -1,7 +1,9 @@
 #include "http/framing.h"
 
 #include <algorithm>
+#include <boost/beast/core/error.hpp>
 #include <boost/beast/core/string.hpp>
+#include <boost/beast/http/error.hpp>
 
 namespace sullae::http {
 namespace {
@@ -41,6 +43,18 @@ std::optional<std::string> doubt_about(
   if (count(hosts) == 0 && header.version() >= 11) return "Host is missing";
   if (count(hosts) == 1 && !is_host(hosts.first->value())) return "Host: expected a host's name";
   return std::nullopt;
+}
+
+std::pair<int, std::string> explain(const boost::system::error_code& error,
+                                    std::size_t max_body_bytes) {
+  if (error == beast::http::error::body_limit)
+    return {413, "the body has more than " + std::to_string(max_body_bytes) +
+                     " bytes, which is the most that is taken (--max-body-megabytes)"};
+  if (error == beast::http::error::header_limit) return {431, "the headers are too long"};
+  if (error == beast::error::timeout) return {408, "the request took too long to arrive"};
+  if (error == beast::http::error::buffer_overflow)
+    return {400, "a chunk's extensions or the trailers are too long"};
+  return {400, "the request is no HTTP: " + error.message()};
 }
 
 std::optional<Target> parse_target(std::string_view text) {

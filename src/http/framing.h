@@ -4,8 +4,11 @@
 
 #include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/message.hpp>
+#include <boost/system/error_code.hpp>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace sullae::http {
 
@@ -13,6 +16,10 @@ namespace sullae::http {
 /// Content-Length and Host (RFC 9112, sections 3.2, 6.1 and 6.3).
 std::optional<std::string> doubt_about(
     const boost::beast::http::header<true, boost::beast::http::fields>& header);
+
+/// The status and the words with which a client is told of a request that cannot be read.
+std::pair<int, std::string> explain(const boost::system::error_code& error,
+                                    std::size_t max_body_bytes);
 
 struct Target {
   std::string path;

@@ -216,7 +216,9 @@ class Server::Impl final : public SessionHost {
     boost::system::error_code ignored;
     if (connections() >= max_connections_) {
       constexpr std::string_view kBusy =
-          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: "
+          "application/json\r\nContent-Length: 88\r\n\r\n"
+          R"({"error":"there are as many connections as may be (--max-connections): try again later"})";
       socket.write_some(net::buffer(kBusy), ignored);
       return;
     }

@@ -39,20 +39,6 @@ constexpr std::chrono::milliseconds kLastMoment{100};
 // What a client may still send while it is being told to go.
 constexpr std::size_t kMaxDiscarded = std::size_t{64} << 20;
 
-constexpr const char* kTooSlow = "the request took too long to arrive";
-
-// What a client is told of a request that cannot be read.
-std::pair<int, std::string> explain(const ErrorCode& error, const ServerOptions& options) {
-  if (error == beast::http::error::body_limit)
-    return {413, "the body has more than " + std::to_string(options.max_body_bytes) +
-                     " bytes, which is the most that is taken (--max-body-megabytes)"};
-  if (error == beast::http::error::header_limit) return {431, "the headers are too long"};
-  if (error == beast::error::timeout) return {408, kTooSlow};
-  if (error == beast::http::error::buffer_overflow)
-    return {400, "a chunk's extensions or the trailers are too long"};
-  return {400, "the request is no HTTP: " + error.message()};
-}
-
 // All functions run in the connection's strand.
 template <class Stream>
 class StreamSession final : public Session,
@@ -199,8 +185,12 @@ class StreamSession final : public Session,
           const auto& body = self->parser_->get().body();
           // What was announced is in one piece; else the text may be as large again while it grows.
           const bool announced = self->parser_->content_length().has_value();
-          if (!self->request_.memory->grow_to(announced ? body.size() : 2 * body.size()))
-            return self->refuse(503, kNoMemoryLeft);
+          const std::size_t bytes = announced ? body.size() : 2 * body.size();
+          if (bytes > self->request_.memory->budget().limit())
+            return self->refuse(413,
+                                "the body takes more than all requests together may "
+                                "(--max-inflight-megabytes)");
+          if (!self->request_.memory->grow_to(bytes)) return self->refuse(503, kNoMemoryLeft);
           self->read_body();
         });
   }
@@ -213,7 +203,7 @@ class StreamSession final : public Session,
         error == net::error::connection_reset || error == net::error::eof ||
         error == net::ssl::error::stream_truncated || !begun)
       return forget_request();
-    const auto [status, message] = explain(error, host_.options());
+    const auto [status, message] = explain(error, host_.options().max_body_bytes);
     refuse(status, message);
   }
 
@@ -262,11 +252,19 @@ class StreamSession final : public Session,
       message_->body() = std::move(response.body);
       message_->prepare_payload();
     }
+    serializer_.emplace(*message_);
+    write_some();
+  }
+
+  // Whoever takes a part in time has as long for the next one.
+  void write_some() {
     tcp_stream().expires_after(host_.options().read_timeout);
-    beast::http::async_write(
-        stream_, *message_, [self = this->shared_from_this()](ErrorCode error, std::size_t) {
+    beast::http::async_write_some(
+        stream_, *serializer_, [self = this->shared_from_this()](ErrorCode error, std::size_t) {
           if (error) return;
+          if (!self->serializer_->is_done()) return self->write_some();
           self->tcp_stream().expires_never();
+          self->serializer_.reset();
           const auto sent = self->sent_memory_ ? self->sent_memory_->bytes() : 0;
           self->sent_memory_.reset();
           if (!self->message_->keep_alive()) return self->finish();
@@ -322,6 +320,7 @@ class StreamSession final : public Session,
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   std::optional<beast::http::response<beast::http::empty_body>> continue_;
   std::optional<beast::http::response<beast::http::string_body>> message_;
+  std::optional<beast::http::response_serializer<beast::http::string_body>> serializer_;
   std::shared_ptr<Reservation> sent_memory_;  // of message_
   unsigned version_ = 11;
   std::size_t discarded_ = 0;

@@ -61,6 +61,18 @@ Database::~Database() { ::sqlite3_close(connection_); }
 
 bool Database::is_in_place() const { return place_of(name_) == place_; }
 
+void Database::expect_no_old_log() const {
+  constexpr std::pair<dev_t, ino_t> kNone{};
+  const auto now = place_of(name_);
+  if (now == place_ || now == kNone || log_place_ == kNone || place_of(log_) != log_place_) return;
+  throw RequestError(
+      Refusal::unavailable,
+      fmt::format("{0}: another file was put there, beside {1}, which belongs to the one before: "
+                  "end all that use it, remove {1} and the -shm beside it, and begin again (what "
+                  "is in use is put back with: sqlite3 {0} '.restore BACKUP')",
+                  name_, log_));
+}
+
 void Database::note_log() { log_place_ = place_of(log_); }
 
 void Database::expect_log() const {

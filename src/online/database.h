@@ -30,6 +30,9 @@ class Database {
   bool in_transaction() const;
   /// Whether the file that was opened is still what its name stands for.
   bool is_in_place() const;
+  /// Throws RequestError (unavailable) where another file has this one's name while this one's log is still beside it: SQLite would take the log
+  /// for that file's, and bring back what the file has not, or destroy it.
+  void expect_no_old_log() const;
   /// From here on expect_log() knows the log file that commits go to; after the first of them.
   void note_log();
   /// Throws Error where the log was removed or replaced since: commits would be lost with this process.

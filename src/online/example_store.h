@@ -74,6 +74,8 @@ class ExampleStore {
   std::int64_t revision() const;
   /// Whether the file is still there under its name: what is put into one that was removed is lost with it.
   bool is_in_place() const { return database_.is_in_place(); }
+  /// Before the one that took its place is opened. Throws RequestError (unavailable).
+  void expect_no_old_log() const { database_.expect_no_old_log(); }
   /// Of this file and no other: revisions of different files have nothing to do with each other.
   std::string identity() const;
 

@@ -77,14 +77,14 @@ class Learner {
   bool ended(const std::stop_token& stop) const { return options_.once || stop.stop_requested(); }
 
   std::optional<Job> next() {
-    // A server writes into the file that has taken another's place.
-    std::erase_if(models_, [](const auto& one) { return !one.second->is_in_place(); });
+    leave_replaced();
     find_models();
     // From the one after the last, so that none waits for ever while another has much to learn.
     auto next = models_.upper_bound(last_);
     for (std::size_t i = 0; i < models_.size(); ++i, ++next) {
       if (next == models_.end()) next = models_.begin();
       const auto& [name, model] = *next;
+      if (!model->is_in_place()) continue;
       if (options_.once && !done_.insert(name).second) continue;
       std::optional<Job> job;
       attempt(name, [&, &one = *model] { job = one.begin(options_.once); });
@@ -95,6 +95,18 @@ class Learner {
       }
     }
     return std::nullopt;
+  }
+
+  // A server writes into the file that has taken another's place.
+  void leave_replaced() {
+    for (auto one = models_.begin(); one != models_.end();) {
+      const auto model = one++;
+      if (model->second->is_in_place()) continue;
+      attempt(model->first, [&] {
+        model->second->expect_no_old_log();
+        models_.erase(model);
+      });
+    }
   }
 
   // A model's file of samples may be damaged while others are whole, which learn on where nobody waits for that model, or this round.

@@ -11,7 +11,10 @@ std::shared_ptr<ModelStore> ModelStores::of(const std::string& model) {
   const std::lock_guard lock(place->mutex);
   auto& store = place->store;
   // Whoever still has the old one keeps it until then.
-  if (store && !store->examples.is_in_place()) store.reset();
+  if (store && !store->examples.is_in_place()) {
+    store->examples.expect_no_old_log();
+    store.reset();
+  }
   if (!store) {
     const auto file = directory_of(model) / kExamplesFile;
     if (const auto way = repository::link_out_of(repository_, file); !way.empty())

@@ -170,6 +170,7 @@ std::optional<Job> OnlineModel::begin(bool at_once) {
   const auto last_call = rounds_.last_call();
   const bool is_called = last_call > rounds_.answered_call();
   const auto [count, oldest] = examples_.count_since(rounds_.attempted_revision());
+  if (at_once && !read_config()) return std::nullopt;
   if (!is_called && count == 0) return std::nullopt;
   if (awaits_server()) return std::nullopt;
   if (!read_config() || !config_.enabled) return std::nullopt;
@@ -231,9 +232,17 @@ Job OnlineModel::prepare() {
   if (!config_.data.empty()) job.data.data = config_.data;
   if (!config_.test_data.empty()) job.data.test_data = config_.test_data;
   job.training.seed = job.data.seed + static_cast<std::uint64_t>(round_.revision);
+  std::size_t unknown = 0;
+  std::string last;
   for (StoredExample& stored : examples_.all()) {
     // What came in the meantime is for the next round.
     if (stored.revision > round_.revision) continue;
+    // Of an earlier model, say.
+    if (job.description.has_classes() && !job.description.class_number(stored.example.label)) {
+      ++unknown;
+      last = fmt::format("'{}' of {}", stored.example.label, stored.example.key);
+      continue;
+    }
     if (stored.revision <= round_.since) {
       ++job.first_changed;
     } else {
@@ -241,6 +250,11 @@ Job OnlineModel::prepare() {
     }
     job.added.push_back({std::move(stored.example.input), std::move(stored.example.label)});
   }
+  if (unknown > 0)
+    log::warning(
+        "model {}: {} samples are left out, whose labels version {} does not know, as {}: give "
+        "them one that it knows, or take them back",
+        name_, unknown, round_.parent, last);
   return job;
 }
 

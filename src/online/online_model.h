@@ -31,6 +31,8 @@ class OnlineModel {
   std::optional<Job> begin(bool at_once);
   /// Whether its file of samples is still the one that was opened.
   bool is_in_place() const { return examples_.is_in_place(); }
+  /// Before the one that took its place is opened. Throws RequestError (unavailable).
+  void expect_no_old_log() const { examples_.expect_no_old_log(); }
   /// The checkpoint that the round starts from.
   std::filesystem::path parent_file() const;
   /// A step is done; kept once a second.

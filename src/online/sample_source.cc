@@ -114,8 +114,10 @@ void SampleSource::put(const ExampleChange& change, const std::stop_token& stop)
   constexpr std::chrono::milliseconds kPause{1000};
   for (bool is_told = false;; is_told = true) {
     try {
-      if (!examples_ || !examples_->is_in_place())
-        examples_.emplace(file_);  // a backup has been put there
+      if (!examples_ || !examples_->is_in_place()) {  // a backup has been put there
+        if (examples_) examples_->expect_no_old_log();
+        examples_.emplace(file_);
+      }
       examples_->put(std::vector<ExampleChange>{change});
       return;
     } catch (const RequestError& error) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <vector>
 
 #include "base/failpoint.h"
@@ -116,12 +117,18 @@ void remove_abandoned(const fs::path& model) {
 
 std::int64_t version_number(const std::string& name) {
   const auto number = number_in<std::int64_t>(name).value_or(0);
-  return number > 0 && name.front() != '0' ? number : 0;
+  const bool has_a_next = number < std::numeric_limits<std::int64_t>::max();
+  return number > 0 && has_a_next && name.front() != '0' ? number : 0;
+}
+
+bool is_model_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' &&
+         name.find_first_of("/\\:\"\n") == std::string::npos;
 }
 
 void check_model_name(const std::string& name) {
-  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
-    throw InputError(fmt::format("'{}' cannot be the name of a model", name));
+  if (!is_model_name(name))
+    throw InputError(fmt::format("'{}' cannot be the name of a model: {}", name, kModelNames));
 }
 
 fs::path publish_version(const fs::path& repository, const std::string& name,

@@ -14,7 +14,11 @@ inline constexpr const char* kScriptFile = "model.pt";
 /// What tells how a model is served, beside its versions.
 inline constexpr const char* kModelConfig = "config.toml";
 
-/// Throws InputError for a name that cannot be a folder's.
+/// Whether a model may be called so: what is safe in a path, and in a metric's label.
+bool is_model_name(const std::string& name);
+inline constexpr const char* kModelNames =
+    "expected a name that does not begin with a dot, without / \\ : \" and line breaks";
+/// Throws InputError for another.
 void check_model_name(const std::string& name);
 
 /// Makes version `<repository>/<name>/<n>`, n being one more than the largest number there, of what `write` puts into a

@@ -89,4 +89,11 @@ void check_parameter(std::string_view name, std::string_view tensor) {
         tensor));
 }
 
+void check_request_parameter(std::string_view name) {
+  if (name == "timeout" || name == "priority" || name.starts_with("sequence_"))
+    refuse(
+        fmt::format("parameter \"{}\": there is no such thing here{}", name,
+                    name == "timeout" ? ": timeout_milliseconds in config.toml is for all" : ""));
+}
+
 }  // namespace sullae::serve

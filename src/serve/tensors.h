@@ -62,6 +62,8 @@ void check_element_count(const InferTensor& tensor);
 /// Throws RequestError (invalid) where the parameter `name` of `tensor` ("input 'x'") asks for what this server has not, so that the answer
 /// would be taken for something else: shared memory, and classification by the server.
 void check_parameter(std::string_view name, std::string_view tensor);
+/// The same of a whole request: a time limit, a priority, a place in a sequence.
+void check_request_parameter(std::string_view name);
 
 struct InferRequest {
   std::string id;

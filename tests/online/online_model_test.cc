@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "online/model_stores.h"
 #include "online/small_repository.h"
 #include "repository/serving_state.h"
 
@@ -114,6 +115,34 @@ TEST_F(OnlineModels, AVersionPutThereDuringARoundIsNotDisplaced) {
   std::filesystem::copy(model_ / "1", model_ / "2", std::filesystem::copy_options::recursive);
   EXPECT_FALSE(finish(model));
   EXPECT_EQ(versions(), (std::set<std::int64_t>{1, 2}));
+}
+
+// SQLite would bring back what the backup has not.
+TEST_F(OnlineModels, ABackupBesideTheLogOfTheFileBeforeIsNotOpened) {
+  give("one");
+  ModelStores stores(model_.parent_path());
+  const auto store = stores.of("texts");
+  store->examples.put(
+      {{.examples = {{.key = "k", .input = "two", .label = "good"}}, .author = "somebody"}});
+  const auto backup = directory_.path() / "backup.db";
+  std::filesystem::copy(database_, backup);
+  std::filesystem::rename(backup, database_);
+  EXPECT_TRUE(
+      contains(error_of([&] { stores.of("texts"); }), "another file was put there, beside "));
+  EXPECT_TRUE(contains(error_of([&] { stores.of("texts"); }), "'.restore BACKUP'"));
+  for (const char* end : {"-wal", "-shm"}) std::filesystem::remove(database_.string() + end);
+  EXPECT_NO_THROW(stores.of("texts"));
+}
+
+// Of a model before, say, that was taught other classes.
+TEST_F(OnlineModels, SamplesOfUnknownLabelsAreLeftOut) {
+  give("one");
+  ExampleStore(database_).put(
+      {{.examples = {{.key = "k", .input = "two", .label = "other"}}, .author = "somebody"}});
+  OnlineModel model(model_, "texts");
+  const auto job = model.begin(false);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->added.size(), 1U);
 }
 
 // Revisions and numbers of rounds are given again by a file that was put back.

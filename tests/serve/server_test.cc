@@ -242,10 +242,11 @@ token = "oooooooooooooooo"
 )");
   options_.tokens_file = directory_.path() / ".tokens.toml";
   auto http = client();
-  const auto status = [&](const char* method, const char* path, const std::string& token) {
+  const auto status = [&](const char* method, const char* path, const std::string& token,
+                          const char* body = R"({"instances": [[1, 2]]})") {
     std::map<std::string, std::string> headers;
     if (!token.empty()) headers["Authorization"] = "Bearer " + token;
-    return http.ask(method, path, R"({"instances": [[1, 2]]})", headers).status;
+    return http.ask(method, path, body, headers).status;
   };
   const std::string read(16, 'r');
   const std::string infer(16, 'i');
@@ -259,7 +260,10 @@ token = "oooooooooooooooo"
   EXPECT_EQ(status("POST", "/v1/models/m:predict", read), 403);
   EXPECT_EQ(status("POST", "/v1/models/m:predict", infer), 200);
   EXPECT_EQ(status("POST", "/v1/models/m:rollback", infer), 403);
-  EXPECT_EQ(status("POST", "/v1/models/m:rollback", operate), 409);
+  EXPECT_EQ(status("POST", "/v1/models/m:rollback", operate, ""), 409);
+  EXPECT_EQ(status("POST", "/v1/models/m:rollback", operate, "{}"), 409);
+  EXPECT_EQ(status("POST", "/v1/models/m:rollback", operate, R"({"version": 1})"), 400);
+  EXPECT_EQ(status("POST", "/v1/models/m:reload", operate, "x"), 400);
   EXPECT_EQ(status("POST", "/v2/repository/models/m/load", operate), 200);
   // Neither is the file with the tokens a model, nor can it be read.
   EXPECT_EQ(status("GET", "/v2/models/.tokens.toml", operate), 404);

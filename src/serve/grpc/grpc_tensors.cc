@@ -67,6 +67,7 @@ void take_contents(Contents& contents, InferTensor& tensor) {
 
 // Before anything else: what is in shared memory has no contents here.
 void check_parameters(const inference::ModelInferRequest& message) {
+  for (const auto& [name, value] : message.parameters()) check_request_parameter(name);
   for (const auto& input : message.inputs()) {
     for (const auto& [name, value] : input.parameters())
       check_parameter(name, fmt::format("input '{}'", input.name()));

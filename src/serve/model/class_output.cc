@@ -24,6 +24,10 @@ std::vector<InferTensor> ClassOutput::encode(const torch::Tensor& scores) const 
   if (scores.dim() != 2)
     throw Error(fmt::format(
         "the model returned a tensor of {} dimensions, expected [batch, classes]", scores.dim()));
+  if (const auto classes = signatures_.back().shape.back();
+      classes >= 0 && scores.size(1) != classes)
+    throw Error(fmt::format("the model returned scores of {} classes, and there are names for {}",
+                            scores.size(1), classes));
   const auto probabilities = torch::softmax(scores.to(torch::kCPU, torch::kFloat32), 1);
   const auto [best, labels] = probabilities.max(1);
   InferTensor label{.name = "label", .datatype = Datatype::bytes, .shape = {scores.size(0)}};

@@ -85,6 +85,13 @@ class Reader : private TomlFile {
          }},
     };
     apply(table, settings);
+    if (config_.max_queue_delay >= config_.timeout)
+      fail(
+          *table.get(table.contains("max_queue_delay_microseconds") ? "max_queue_delay_microseconds"
+                                                                    : "timeout_milliseconds"),
+          fmt::format("a request waits for others for {} us, and {} ms at most for its answer: "
+                      "expected less",
+                      config_.max_queue_delay.count(), config_.timeout.count()));
     config_.written = true;
     return std::move(config_);
   }

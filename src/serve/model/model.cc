@@ -84,6 +84,18 @@ void expect_numbers(const std::vector<InferTensor>& answer) {
   }
 }
 
+// What would have no effect was meant otherwise.
+void expect_fitting_config(const ModelConfig& config, const fs::path& file) {
+  const bool has_codec = config.preprocessing != Preprocessing::none;
+  if (has_codec && (!config.inputs.empty() || !config.outputs.empty()))
+    throw InputError(fmt::format(
+        "{}: preprocessing says what goes in and out: expected no [[inputs]] and [[outputs]]",
+        file.string()));
+  if (!has_codec && (!config.classes_file.empty() || !config.vocabulary_file.empty()))
+    throw InputError(fmt::format(
+        "{}: classes and vocabulary need preprocessing = \"text\" or \"image\"", file.string()));
+}
+
 }  // namespace
 
 Model::Model(const fs::path& path, const ModelConfig& config)
@@ -126,6 +138,7 @@ void Model::load_torchscript(const fs::path& file) {
   }
   if (!module.find_method("forward"))
     throw InputError(fmt::format("{}: has no method forward", file.string()));
+  expect_fitting_config(config_, file.parent_path().parent_path() / repository::kModelConfig);
   auto description = config_.description;
   if (!config_.classes_file.empty())
     description.classes = read_lines(file.parent_path(), config_.classes_file);

@@ -26,6 +26,17 @@ void collect(const torch::jit::IValue& value, std::vector<torch::Tensor>& into) 
   }
 }
 
+// In the order in which config.toml names them.
+void collect_named(const c10::Dict<torch::jit::IValue, torch::jit::IValue>& values,
+                   const std::vector<std::string>& names, std::vector<torch::Tensor>& into) {
+  for (const auto& name : names) {
+    const auto found = values.find(name);
+    if (found == values.end())
+      throw Error(fmt::format("the model returned no '{}', which config.toml says it does", name));
+    collect(found->value(), into);
+  }
+}
+
 // The interpreter tells where in the program it happened, over many lines, and what in the last one that is not empty.
 [[noreturn]] void fail(std::string_view trace) {
   std::string_view what = trace;
@@ -55,6 +66,7 @@ torch::Device device_of(const ModelConfig& config) {
 
 Network::Network(torch::jit::Module module, const ModelConfig& config)
     : module_(std::move(module)), device_(device_of(config)) {
+  for (const auto& output : config.outputs) outputs_.push_back(output.name);
   // Profiling would compile anew whenever batches of other sizes come, while requests wait.
   torch::jit::getProfilingMode() = false;
   try {
@@ -75,7 +87,12 @@ std::vector<torch::Tensor> Network::run(std::vector<torch::jit::IValue> inputs) 
     for (auto& input : inputs) {
       if (input.isTensor()) input = input.toTensor().to(device_);
     }
-    collect(module_.forward(std::move(inputs)), outputs);
+    const torch::jit::IValue answer = module_.forward(std::move(inputs));
+    if (answer.isGenericDict() && !outputs_.empty()) {
+      collect_named(answer.toGenericDict(), outputs_, outputs);
+    } else {
+      collect(answer, outputs);
+    }
     for (auto& output : outputs) output = output.to(torch::kCPU);
   } catch (const c10::Error& error) {
     fail(error.what_without_backtrace());

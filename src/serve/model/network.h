@@ -3,6 +3,7 @@
 
 #include <torch/script.h>
 
+#include <string>
 #include <vector>
 
 #include "serve/model/config.h"
@@ -21,13 +22,14 @@ class Network {
   Network(torch::jit::Module module, const ModelConfig& config);
 
   /// Tensors in the host's memory, as they come and go. One an output, whether the module returns a tensor, or a
-  /// tuple, list or dictionary of them. Throws RequestError (invalid) with what libtorch says:
+  /// tuple, list or dictionary of them, whose keys are the names that the configuration gives to outputs. Throws RequestError (invalid) with what libtorch says:
   /// numbers of a request may be out of the model's range.
   std::vector<torch::Tensor> run(std::vector<torch::jit::IValue> inputs) const;
 
  private:
   mutable torch::jit::Module module_;
   torch::Device device_;
+  std::vector<std::string> outputs_;  // as the configuration names them
 };
 
 }  // namespace sullae::serve

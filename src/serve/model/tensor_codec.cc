@@ -33,6 +33,8 @@ class TensorCodec final : public Codec {
     for (const auto& input : request.inputs) {
       if (std::ranges::none_of(inputs_, [&](const auto& s) { return s.name == input.name; }))
         refuse(fmt::format("there is no input '{}': expected {}", input.name, names()));
+      if (std::ranges::count(request.inputs, input.name, &InferTensor::name) > 1)
+        refuse(fmt::format("input '{}' is there twice", input.name));
     }
     Rows rows{.count = 1, .key = kFnvStart};
     for (const auto& signature : inputs_) {

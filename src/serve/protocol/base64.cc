@@ -16,7 +16,9 @@ std::optional<std::string> decode_base64(std::string_view text) {
   // decoded_size() counts whole groups of four alone, and decode() writes what an unpadded rest holds.
   std::string bytes(base64::decoded_size(text.size() + 3), '\0');
   const auto [written, read] = base64::decode(bytes.data(), text.data(), text.size());
-  if (text.find_first_not_of('=', read) != std::string_view::npos) return std::nullopt;
+  // A letter alone is less than a byte.
+  if (text.find_first_not_of('=', read) != std::string_view::npos || read % 4 == 1)
+    return std::nullopt;
   bytes.resize(written);
   return bytes;
 }

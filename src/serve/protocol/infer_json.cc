@@ -42,6 +42,12 @@ void check_parameters(const json& of, const std::string& where) {
   for (const auto& [name, value] : parameters->items()) check_parameter(name, where);
 }
 
+void check_request_parameters(const json& body) {
+  const auto parameters = body.find("parameters");
+  if (parameters == body.end() || !parameters->is_object()) return;
+  for (const auto& [name, value] : parameters->items()) check_request_parameter(name);
+}
+
 std::optional<std::size_t> binary_size(const json& input) {
   const auto parameters = input.find("parameters");
   if (parameters == input.end() || !parameters->is_object()) return std::nullopt;
@@ -105,6 +111,7 @@ HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::s
   std::string_view binary = json_size ? body.substr(*json_size) : std::string_view();
   const json parsed_body = parse_json(json_size ? body.substr(0, *json_size) : body, memory);
   if (!parsed_body.is_object()) refuse("expected an object with \"inputs\"");
+  check_request_parameters(parsed_body);
   HttpInferRequest parsed;
   if (const auto id = parsed_body.find("id"); id != parsed_body.end()) {
     if (!id->is_string()) refuse("\"id\": expected a text");
@@ -132,7 +139,10 @@ HttpInferRequest parse_raw_request(std::string_view body,
   const bool is_bytes = tensor.datatype == Datatype::bytes;
   const std::size_t elements = is_bytes ? 1 : body.size() / size_of(tensor.datatype);
   std::int64_t row = 1;  // without the size that is open
-  for (const std::int64_t size : tensor.shape) row *= std::max<std::int64_t>(size, 1);
+  for (const std::int64_t size : tensor.shape) {
+    if (__builtin_mul_overflow(row, std::max<std::int64_t>(size, 1), &row))
+      refuse("Inference-Header-Content-Length is 0: the model's only input is too large");
+  }
   std::int64_t left = static_cast<std::int64_t>(elements) / row;
   for (std::int64_t& size : tensor.shape) {
     if (size < 0) size = std::exchange(left, 1);

@@ -46,6 +46,11 @@ void append_integer(const json& value, InferTensor& tensor) {
   }
 }
 
+float float_of(const json& value, const InferTensor& tensor) {
+  if (!value.is_number() || !std::isfinite(value.get<float>())) refuse_value(tensor, value);
+  return value.get<float>();
+}
+
 // 0 and 1 are taken too.
 void append_boolean(const json& value, InferTensor& tensor) {
   if (value.is_number_integer() && (value.get<std::int64_t>() | 1) == 1)
@@ -123,15 +128,18 @@ void append_element(const json& value, InferTensor& tensor) {
       return append_integer<std::int32_t>(value, tensor);
     case Datatype::int64:
       return append_integer<std::int64_t>(value, tensor);
-    case Datatype::fp16:
-      if (!value.is_number()) refuse_value(tensor, value);
-      return append(tensor, float_to_float16(value.get<float>()));
-    case Datatype::bf16:
-      if (!value.is_number()) refuse_value(tensor, value);
-      return append(tensor, float_to_bfloat16(value.get<float>()));
+    case Datatype::fp16: {
+      const auto half = float_to_float16(float_of(value, tensor));
+      if (!std::isfinite(float16_to_float(half))) refuse_value(tensor, value);
+      return append(tensor, half);
+    }
+    case Datatype::bf16: {
+      const auto half = float_to_bfloat16(float_of(value, tensor));
+      if (!std::isfinite(bfloat16_to_float(half))) refuse_value(tensor, value);
+      return append(tensor, half);
+    }
     case Datatype::fp32:
-      if (!value.is_number()) refuse_value(tensor, value);
-      return append(tensor, value.get<float>());
+      return append(tensor, float_of(value, tensor));
     case Datatype::fp64:
       if (!value.is_number()) refuse_value(tensor, value);
       return append(tensor, value.get<double>());

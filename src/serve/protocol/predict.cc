@@ -39,12 +39,17 @@ void check_shape(const json& value, const InferTensor& tensor, std::size_t depth
   for (const json& part : value) check_shape(part, tensor, depth + 1);
 }
 
-InferTensor to_tensor(const TensorSignature& input, const json& value) {
+InferTensor to_tensor(const TensorSignature& input, const json& value, const Codec& codec) {
   InferTensor tensor{.name = input.name, .datatype = input.datatype, .shape = shape_of(value)};
   // A model for encoded images takes pixels too.
-  if (tensor.datatype == Datatype::bytes && tensor.shape.size() > 1)
+  if (tensor.datatype == Datatype::bytes && tensor.shape.size() > 1 && codec.decodes_slowly())
     tensor.datatype = Datatype::fp32;
   check_shape(value, tensor);
+  if (tensor.datatype == Datatype::bytes &&
+      std::any_of(tensor.shape.begin() + std::min<std::ptrdiff_t>(1, std::ssize(tensor.shape)),
+                  tensor.shape.end(), [](std::int64_t size) { return size != 1; }))
+    refuse(fmt::format("input '{}': expected a text for each row, got [{}]", input.name,
+                       fmt::join(tensor.shape, ", ")));
   append_elements(value, tensor);
   check_element_count(tensor);
   return tensor;
@@ -62,6 +67,9 @@ const json& rows_of(const json& body) {
 PredictForm predict_form(const json& body) {
   if (!body.is_object() || body.contains("instances") == body.contains("inputs"))
     refuse("expected an object with either \"instances\" or \"inputs\"");
+  if (const auto signature = body.find("signature_name");
+      signature != body.end() && *signature != "serving_default")
+    refuse("\"signature_name\": there is one, \"serving_default\"");
   return body.contains("instances") ? PredictForm::rows : PredictForm::columns;
 }
 
@@ -88,7 +96,7 @@ InferRequest predict_request(const json& body, const Codec& codec) {
                              inputs.size()));
         column.push_back(is_named(row) ? find(row, input) : row);
       }
-      request.inputs.push_back(to_tensor(input, column));
+      request.inputs.push_back(to_tensor(input, column, codec));
     }
     return request;
   }
@@ -98,7 +106,8 @@ InferRequest predict_request(const json& body, const Codec& codec) {
     if (!is_named(columns) && inputs.size() != 1)
       refuse(
           fmt::format("\"inputs\": expected an object with the {} inputs' names", inputs.size()));
-    request.inputs.push_back(to_tensor(input, is_named(columns) ? find(columns, input) : columns));
+    request.inputs.push_back(
+        to_tensor(input, is_named(columns) ? find(columns, input) : columns, codec));
   }
   return request;
 }

@@ -96,7 +96,7 @@ json model_statistics(const std::vector<ModelStatus>& models, const std::string&
                       {"execution_count", metrics.executions.load()},
                       {"inference_stats",
                        {{"success", duration(success, metrics.request_ns)},
-                        {"fail", duration(metrics.failure, 0)},
+                        {"fail", duration(metrics.failure, metrics.failure_ns)},
                         {"queue", duration(success, metrics.queue_ns)},
                         {"compute_input", duration(success, metrics.input_ns)},
                         {"compute_infer", duration(success, metrics.infer_ns)},
@@ -128,13 +128,14 @@ json version_states(const ModelStatus& status) {
   for (auto version = status.versions.rbegin(); version != status.versions.rend(); ++version) {
     const bool ready = version->state == VersionState::ready;
     const bool loading = version->state == VersionState::loading;
-    list.push_back({{"version", std::to_string(version->number)},
-                    {"state", ready     ? "AVAILABLE"
-                              : loading ? "LOADING"
-                                        : "END"},
-                    {"status",
-                     {{"error_code", version->reason.empty() ? "OK" : "FAILED_PRECONDITION"},
-                      {"error_message", version->reason}}}});
+    list.push_back(
+        {{"version", std::to_string(version->number)},
+         {"state", ready     ? "AVAILABLE"
+                   : loading ? "LOADING"
+                             : "END"},
+         {"status",
+          {{"error_code", ready || version->reason.empty() ? "OK" : "FAILED_PRECONDITION"},
+           {"error_message", version->reason}}}});
   }
   return {{"model_version_status", std::move(list)}};
 }

@@ -59,6 +59,9 @@ std::set<std::int64_t> versions_to_copy(const fs::path& model,
   } catch (const InputError&) {  // said when the model is loaded
   }
   std::set<std::int64_t> wanted(policy.versions.begin(), policy.versions.end());
+  // What is not here has no decisions of operators.
+  wanted.insert(state.withdrawn.begin(), state.withdrawn.end());
+  wanted.insert(state.unpromoted.begin(), state.unpromoted.end());
   wanted.insert({state.serving, state.canary});
   wanted.insert(state.loaded.begin(), state.loaded.end());
   const std::size_t newest = policy.is_all() ? there.size() : policy.latest + 1;
@@ -70,17 +73,11 @@ std::set<std::int64_t> versions_to_copy(const fs::path& model,
   return wanted;
 }
 
-// Of the repository whose watcher this thread is.
+// Of the repository that this thread looks at.
 thread_local const std::atomic<bool>* watched = nullptr;
 
 void check_stop() {
   if (*watched) throw Error("the server ends");
-}
-
-// What a model may be called: what is safe in a path, and in a metric's label.
-bool is_model_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' &&
-         name.find_first_of("/\\:\"\n") == std::string::npos;
 }
 
 }  // namespace
@@ -144,7 +141,12 @@ void Repository::find_models() {
     const auto name = entry.filename().string();
     const bool is_folder = fs::is_directory(entry, error);
     const bool unknown = error && error != std::errc::no_such_file_or_directory;
-    if (!is_model_name(name) || (!is_folder && !unknown)) continue;
+    if (name.starts_with('.') || (!is_folder && !unknown)) continue;
+    if (!repository::is_model_name(name)) {
+      if (is_model(entry) && refused_.insert(name).second)
+        log::warning("model {}: is not served: {}", name, repository::kModelNames);
+      continue;
+    }
     if (const auto way = repository::link_out_of(options_.directory, entry); !way.empty()) {
       if (refused_.insert(name).second) log::warning("model {}: is not served: {}", name, way);
       continue;
@@ -290,7 +292,11 @@ ModelStatus Repository::set_canary(const std::string& model, std::int64_t versio
 }
 
 ModelStatus Repository::reload(const std::string& model) {
-  find_models();
+  {
+    watched = &stopping_;
+    const Interruptible interruptible(&check_stop);
+    find_models();
+  }
   const auto served = find(model);
   served->forget_refusals();
   update(*served, /*at_once=*/true);

@@ -198,7 +198,11 @@ std::int64_t ServedModel::roll_back() {
   std::int64_t before = 0;
   auto lock = lock_with_ready([&] {
     auto left = candidates(found);
-    std::erase_if(left, [&](std::int64_t number) { return unpromoted_.contains(number); });
+    const auto& listed = config_.version_policy.versions;
+    std::erase_if(left, [&](std::int64_t number) {
+      return unpromoted_.contains(number) ||
+             (!listed.empty() && std::ranges::find(listed, number) == listed.end());
+    });
     const auto newest = std::find_if(left.rbegin(), left.rend(),
                                      [&](std::int64_t number) { return number < serving_; });
     if (serving_ == 0 || newest == left.rend()) {
@@ -224,10 +228,21 @@ std::int64_t ServedModel::roll_back() {
 void ServedModel::set_canary(std::int64_t number, int percent) {
   if (percent < 0 || percent > 100) refuse(fmt::format("percent {}: expected 0 to 100", percent));
   const auto found = repository::versions_in(directory_);
-  if (percent > 0 && !found.contains(number))
+  if (!found.contains(number))
     throw RequestError(Refusal::not_found,
                        fmt::format("model '{}' has no version {}", name_, number));
-  auto lock = lock_with_ready([&] { return percent > 0 ? number : 0; });
+  auto lock = lock_with_ready([&] {
+    if (number == serving_ && percent > 0 && percent < 100)
+      throw RequestError(Refusal::conflict,
+                         fmt::format("model '{}': version {} answers already: expected another one "
+                                     "for a share of the requests",
+                                     name_, number));
+    if (percent == 0 && canary_percent_ > 0 && number != canary_)
+      throw RequestError(Refusal::conflict,
+                         fmt::format("model '{}': version {} has no share of the requests, but {}",
+                                     name_, number, canary_));
+    return percent > 0 ? number : 0;
+  });
   withdrawn_.erase(number);
   if (percent < 100 && number > serving_ && found.contains(number)) unpromoted_.insert(number);
   if (percent == 100) {

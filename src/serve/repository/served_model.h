@@ -111,6 +111,8 @@ class ServedModel {
   void choose_default(const std::set<std::int64_t>& keep);
   void answer_with(std::int64_t number);
   void forget_changed(const std::set<std::int64_t>& found);
+  void tell_changed();
+  bool lists_none_of(const std::set<std::int64_t>& found) const;
   std::int64_t next_to_load(const std::set<std::int64_t>& found,
                             const std::set<std::int64_t>& tried);
   void write_state();

@@ -121,12 +121,21 @@ std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers
   return result;
 }
 
+bool ServedModel::lists_none_of(const std::set<std::int64_t>& found) const {
+  const std::lock_guard lock(mutex_);
+  const auto& listed = config_.version_policy.versions;
+  return !found.empty() && !listed.empty() &&
+         std::ranges::none_of(listed, [&](std::int64_t number) { return found.contains(number); });
+}
+
 std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
   const std::lock_guard updating(update_mutex_);
   read_config();
   const auto found = repository::versions_in(directory_);  // or all stays as it is
-  report({});
+  report(lists_none_of(found) ? "version_policy in config.toml lists none of the versions there are"
+                              : "");
   forget_changed(found);
+  tell_changed();
   // Until nothing is left to load: where the newest version is refused, the one before it is wanted.
   std::set<std::int64_t> tried;
   for (auto number = next_to_load(found, tried); number > 0; number = next_to_load(found, tried)) {
@@ -164,6 +173,30 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
         withdrawn_.contains(number) ? VersionState::withdrawn : VersionState::waiting;
   }
   return dropped;
+}
+
+// A version is what it was when it was loaded, until the server begins anew.
+void ServedModel::tell_changed() {
+  std::map<std::int64_t, Files> loaded;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, entry] : entries_) {
+      if (entry.version && entry.status.reason.empty()) loaded[number] = entry.files;
+    }
+  }
+  std::erase_if(loaded, [&](const auto& version) {
+    const Files now = look_at(directory_ / std::to_string(version.first));
+    return now == Files() || now == version.second;
+  });
+  const std::lock_guard lock(mutex_);
+  for (const auto& [number, files] : loaded) {
+    const auto entry = entries_.find(number);
+    if (entry == entries_.end() || !entry->second.version) continue;
+    entry->second.status.reason =
+        "its files have changed since it was loaded: what answers is what they were; give what is "
+        "new a number of its own";
+    log::warning("model {}: version {}: {}", name_, number, entry->second.status.reason);
+  }
 }
 
 void ServedModel::forget_changed(const std::set<std::int64_t>& found) {

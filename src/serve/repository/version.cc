@@ -87,7 +87,7 @@ void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, 
     self->batcher_->submit(std::move(rows),
                            [self, start, decoded, count, answer,
                             request = std::move(request)](Batcher::Outcome outcome) mutable {
-                             self->metrics_.input_ns += nanoseconds(decoded);
+                             if (!outcome.error) self->metrics_.input_ns += nanoseconds(decoded);
                              self->count_batch(outcome.timing, count, !outcome.error);
                              Result result = self->finish(std::move(outcome), request);
                              self->count_request(Clock::now() - start, !result.error);
@@ -95,6 +95,7 @@ void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, 
                            });
   } catch (const Error&) {
     ++self->metrics_.failure;
+    self->metrics_.failure_ns += nanoseconds(Clock::now() - start);
     done({.response = {}, .error = std::current_exception()});
   }
 }
@@ -126,15 +127,16 @@ std::shared_ptr<void> Version::admit() {
 }
 
 void Version::count_batch(const Timing& timing, std::int64_t rows, bool succeeded) {
+  if (timing.first_of_batch) metrics_.count_batch(timing.batch_rows);
+  if (!succeeded) return;
   metrics_.queue_ns += nanoseconds(timing.queue);
   metrics_.infer_ns += nanoseconds(timing.compute);
-  if (timing.first_of_batch) metrics_.count_batch(timing.batch_rows);
-  if (succeeded) metrics_.rows += static_cast<std::uint64_t>(rows);
+  metrics_.rows += static_cast<std::uint64_t>(rows);
 }
 
 void Version::count_request(Clock::duration took, bool succeeded) {
   ++(succeeded ? metrics_.success : metrics_.failure);
-  metrics_.request_ns += nanoseconds(took);
+  (succeeded ? metrics_.request_ns : metrics_.failure_ns) += nanoseconds(took);
   metrics_.latency.add(took);
 }
 
@@ -147,6 +149,11 @@ Version::Result Version::finish(Batcher::Outcome outcome, const InferRequest& re
   const auto start = Clock::now();
   try {
     result.response.outputs = model_.codec().encode(outcome.outputs);
+    for (const auto& name : request.outputs) {
+      if (std::ranges::find(result.response.outputs, name, &InferTensor::name) ==
+          result.response.outputs.end())
+        refuse(fmt::format("there is no output '{}'", name));
+    }
     if (!request.outputs.empty()) {
       std::erase_if(result.response.outputs, [&](const InferTensor& output) {
         return std::ranges::find(request.outputs, output.name) == request.outputs.end();

@@ -49,17 +49,21 @@ std::vector<Route> operator_routes(Repository& repository, Workers& workers) {
       {"POST", "v1/models/{model}:rollback", http::Role::operate,
        in(workers.operators,
           [&](const Call& call) {
+            expect_no_body(call,
+                           "which goes back to the version before: another one answers by :canary "
+                           "with \"percent\": 100");
             return http::json_response(overview({repository.roll_back(call.model)}));
           })},
       {"POST", "v1/models/{model}:canary", http::Role::operate,
        in(workers.operators, [&](const Call& call) { return set_canary(repository, call); })},
       {"POST", "v1/models/{model}:reload", http::Role::operate,
-       in(workers.operators,
+       in(workers.loaders,
           [&](const Call& call) {
+            expect_no_body(call, "which looks at all that is there");
             return http::json_response(overview({repository.reload(call.model)}));
           })},
       {"POST", "v2/repository/models/{model}/load", http::Role::operate,
-       in(workers.operators, [&](const Call& call) { return load(repository, call); })},
+       in(workers.loaders, [&](const Call& call) { return load(repository, call); })},
       {"POST", "v2/repository/models/{model}/unload", http::Role::operate,
        here([](const Call&) -> http::Response { refuse(kNoUnload); })},
   };

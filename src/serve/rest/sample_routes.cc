@@ -28,7 +28,11 @@ std::vector<Route> sample_routes(Repository& repository, ExamplesApi& examples, 
        in(workers.disk,
           [&](const Call& call) { return online.status(call.model, call.request.query); })},
       {"POST", "v1/models/{model}:train", http::Role::operate,
-       in(workers.writers, [&](const Call& call) { return online.call(call.model, call.author); })},
+       in(workers.writers,
+          [&](const Call& call) {
+            expect_no_body(call, "which begins a round with all samples that wait");
+            return online.call(call.model, call.author);
+          })},
   };
 }
 

@@ -1,13 +1,16 @@
 #include "serve/rest/workers.h"
 
+#include <fmt/format.h>
 #include <malloc.h>
 
 #include <boost/asio/post.hpp>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/host.h"
 #include "base/request_error.h"
 #include "http/responses.h"
+#include "serve/protocol/json_tensors.h"
 
 namespace sullae::serve {
 namespace {
@@ -23,6 +26,13 @@ http::Response counted(const std::shared_ptr<http::Reservation>& memory, http::R
     throw RequestError(Refusal::unavailable, http::kNoMemoryLeft);
   response.memory = memory;
   return response;
+}
+
+void expect_no_body(const Call& call, const char* remedy) {
+  if (call.request.body.empty()) return;
+  const nlohmann::json body = parse_json(call.request.body, call.request.memory.get());
+  if (!body.is_object() || !body.empty())
+    refuse(fmt::format("expected no body, or {{}}, for a call {}", remedy));
 }
 
 Workers::Workers()

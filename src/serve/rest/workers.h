@@ -20,6 +20,7 @@ struct Workers {
   Workers();
 
   boost::asio::thread_pool operators{4};  ///< what operators ask for, which may load a model
+  boost::asio::thread_pool loaders{4};    ///< the same that waits for a store, which may hang
   boost::asio::thread_pool disk{4};       ///< what reads from the disk
   boost::asio::thread_pool writers{4};    ///< what writes there, which waits for others' locks
   boost::asio::thread_pool large;         ///< requests that take long to read
@@ -29,6 +30,9 @@ struct Workers {
 
 /// A large answer is part of the memory for all requests, as its request was, until it is sent. Throws RequestError (unavailable).
 http::Response counted(const std::shared_ptr<http::Reservation>& memory, http::Response response);
+
+/// Throws RequestError (invalid) for a request with a body that says something.
+void expect_no_body(const Call& call, const char* remedy);
 
 using Answer = std::function<http::Response(const Call&)>;
 /// A handler that answers at once.

@@ -1,12 +1,17 @@
 #include "serve/samples/online_api.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/request_error.h"
 #include "http/query.h"
 #include "http/responses.h"
+#include "online/config.h"
 #include "online/lock.h"
+#include "repository/publish.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -41,6 +46,11 @@ http::Response OnlineApi::status(const std::string& model, const std::string& qu
 }
 
 http::Response OnlineApi::call(const std::string& model, const std::string& author) {
+  if (const auto file = stores_.directory_of(model) / repository::kModelConfig;
+      !online::read_online_config(file).enabled)
+    throw RequestError(Refusal::conflict,
+                       fmt::format("model '{}' does not learn: [online] in {} has enabled = false",
+                                   model, file.string()));
   const auto number = stores_.of(model)->rounds.call(author);
   return http::json_response(
       {{"call", number}, {"running", online::OnlineLock::is_held(stores_.directory_of(model))}});

@@ -225,6 +225,54 @@ TEST_F(ModelTest, TorchScriptCanHavePreprocessingOfTexts) {
   EXPECT_NEAR(scores[1], 1 / (1 + std::exp(1.0 - 3.0)), 1e-5);
 }
 
+TEST_F(ModelTest, ADictionarysValuesGoByTheirNames) {
+  const auto model = [&](int version, const char* source) {
+    put_script(directory_.path() / "m", version, source);
+    put_text(directory_.path() / "m" / "config.toml",
+             "[[inputs]]\nname = \"x\"\ndatatype = \"FP32\"\nshape = [-1]\n"
+             "[[outputs]]\nname = \"a\"\ndatatype = \"FP32\"\nshape = [-1]\n"
+             "[[outputs]]\nname = \"z\"\ndatatype = \"FP32\"\nshape = [-1]\n");
+    return Model(directory_.path() / "m" / std::to_string(version),
+                 read_model_config(directory_.path() / "m" / "config.toml"));
+  };
+  const float seven = 7;
+  const InferRequest request{
+      .inputs = {{.name = "x",
+                  .shape = {1},
+                  .data = {reinterpret_cast<const char*>(&seven), sizeof seven}}}};
+  const auto answer =
+      model(1, "def forward(self, x):\n    return {'z': x, 'more': x, 'a': -x}\n").answer(request);
+  ASSERT_EQ(answer.size(), 2U);
+  EXPECT_EQ(answer[0].name, "a");
+  EXPECT_EQ(floats_of(answer[0]), std::vector<float>{-7});
+  EXPECT_EQ(floats_of(answer[1]), std::vector<float>{7});
+  EXPECT_TRUE(contains(
+      error_of([&] { model(2, "def forward(self, x):\n    return {'z': x}\n").answer(request); }),
+      "the model returned no 'a', which config.toml says it does"));
+  auto twice = request;
+  twice.inputs.push_back(twice.inputs[0]);
+  EXPECT_EQ(error_of([&] { model(3, "def forward(self, x):\n    return x\n").answer(twice); }),
+            "input 'x' is there twice");
+}
+
+TEST_F(ModelTest, ClassesAndSettingsThatDoNotFitAreRefused) {
+  const auto folder = directory_.path() / "m";
+  put_text_model(folder);
+  const auto error = [&] {
+    return error_of([&] {
+      Model(folder / "1", read_model_config(folder / "config.toml")).answer(texts({"a b"}));
+    });
+  };
+  put_text(folder / "classes.txt", "bad\nfair\ngood\n");
+  EXPECT_EQ(error(), "the model returned scores of 2 classes, and there are names for 3");
+  put_text(folder / "config.toml", std::string("preprocessing = \"text\"\nvocabulary = "
+                                               "\"words.txt\"\n") +
+                                       kConstantConfig);
+  EXPECT_TRUE(contains(error(), "preprocessing says what goes in and out: expected no [[inputs]]"));
+  put_text(folder / "config.toml", "classes = \"classes.txt\"\n");
+  EXPECT_TRUE(contains(error(), "classes and vocabulary need preprocessing"));
+}
+
 TEST_F(ModelTest, WrongShapesAndTypesAreNamed) {
   put_text(directory_.path() / "m" / "config.toml", kConstantConfig);
   put_constant(directory_.path() / "m", 1, 1);
@@ -255,6 +303,8 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
       {"[[inputs]]\nname = \"x\"\ndatatype = \"F\"\nshape = [1]", "datatype 'F' is not known"},
       {"[[golden]]\ninstance = 3", "expected a table with instance and expect"},
       {"mean = []", "expected a list of one to three numbers"},
+      {"max_queue_delay_microseconds = 1000\ntimeout_milliseconds = 1",
+       "line 1: a request waits for others for 1000 us, and 1 ms at most for its answer"},
       {"a = [", "line 1"},
       {"normalise = 1", "expected true or false"}};
   for (const auto& [text, message] : cases) {

@@ -14,7 +14,7 @@ TEST(Base64, GoesBothWays) {
   EXPECT_EQ(decode_base64("YWI"), "ab");
   EXPECT_EQ(decode_base64("YQ"), "a");
   EXPECT_EQ(decode_base64("YWJjYQ"), "abca");
-  for (const char* wrong : {"*", "YW*=", "YWI=YWI="})
+  for (const char* wrong : {"*", "YW*=", "YWI=YWI=", "Z", "Z29vZ"})
     EXPECT_EQ(decode_base64(wrong), std::nullopt) << wrong;
 }
 

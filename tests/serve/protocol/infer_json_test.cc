@@ -21,7 +21,7 @@ std::string bytes_of(const std::vector<Value>& values) {
 TEST(InferJson, ReadsARequest) {
   const auto parsed = parse_infer_request(R"({
       "id": "42",
-      "parameters": {"priority": 3},
+      "parameters": {"something": 3},
       "inputs": [
         {"name": "a", "shape": [2, 2], "datatype": "UINT32", "data": [[1, 2], [3, 4]]},
         {"name": "b", "shape": [3], "datatype": "BOOL", "data": [true, false, 1]},
@@ -171,6 +171,12 @@ TEST(InferJson, SaysWhatIsWrong) {
        "tensor 'a': -1 is no UINT8"},
       {R"({"inputs": [{"name": "a", "shape": [1], "datatype": "FP32", "data": ["1"]}]})",
        "tensor 'a': \"1\" is no FP32"},
+      {R"({"inputs": [{"name": "a", "shape": [1], "datatype": "FP32", "data": [1e39]}]})",
+       "tensor 'a': 1e+39 is no FP32"},
+      {R"({"parameters": {"timeout": 1}, "inputs": []})",
+       "parameter \"timeout\": there is no such thing here: timeout_milliseconds in config.toml"},
+      {R"({"parameters": {"sequence_id": 1}, "inputs": []})",
+       "parameter \"sequence_id\": there is no such thing here"},
       {R"({"inputs": [{"name": "a", "shape": [1], "datatype": "FP16", "data": [1]}]})",
        "FP16 has no JSON form"},
       {R"({"inputs": [{"name": "a", "shape": [100000, 100000, 100000], "datatype": "FP32",
@@ -192,6 +198,11 @@ TEST(InferJson, SaysWhatIsWrong) {
                        "Inference-Header-Content-Length is 3, but the body has 2 bytes"));
   EXPECT_TRUE(contains(error_of([] { parse_infer_request(R"({"inputs": []}xy)", 14); }),
                        "2 bytes of binary data belong to no input"));
+  const std::int64_t huge = std::int64_t{1} << 30;
+  EXPECT_TRUE(contains(error_of([&] {
+                         parse_raw_request("", {{"a", Datatype::fp32, {-1, huge, huge, 16}}});
+                       }),
+                       "the model's only input is too large"));
   EXPECT_TRUE(contains(error_of([] { split_strings(std::string("\5\0\0\0abc", 7), "a"); }),
                        "tensor 'a': its BYTES end within an element"));
 }

@@ -76,6 +76,8 @@ TEST(Predict, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "expected an object with either \"instances\" or \"inputs\""},
       {R"({"instances": [], "inputs": []})", "either \"instances\" or \"inputs\""},
+      {R"({"instances": [1], "signature_name": "other"})",
+       "\"signature_name\": there is one, \"serving_default\""},
       {R"({"instances": []})", "expected a list of at least one instance"},
       {R"({"instances": [{"a": [1, 2]}]})", "input 'b' is missing"},
       {R"({"instances": [{"a": [1, 2], "b": 1, "c": 1}]})", "there is no input 'c'"},
@@ -94,6 +96,12 @@ TEST(Predict, SaysWhatIsWrong) {
   EXPECT_TRUE(contains(
       error_of([] { predict_request(json::parse(R"({"instances": [{"b64": "*"}]})"), *texts()); }),
       "is no base64"));
+  EXPECT_EQ(error_of([] {
+              predict_request(json::parse(R"({"instances": [["good", "film"]]})"), *texts());
+            }),
+            "input 'text': expected a text for each row, got [1, 2]");
+  const auto one = predict_request(json::parse(R"({"instances": [["good film"]]})"), *texts());
+  EXPECT_EQ(texts()->decode(one).count, 1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/request_error.h"
+#include "repository/publish.h"
 #include "repository/serving_state.h"
 #include "serve/models.h"
 #include "support/errors.h"
@@ -190,7 +191,13 @@ TEST_F(RepositoryTest, ACanaryGetsItsShare) {
   put_constant(model_, 2, 2);
   start();
   wait_for(2);
+  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 2, 30); }),
+            "model 'm': version 2 answers already: expected another one for a share of the "
+            "requests");
   repository_->set_canary("m", 1, 30);
+  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 2, 0); }),
+            "model 'm': version 2 has no share of the requests, but 1");
+  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 7, 0); }), "model 'm' has no version 7");
   wait_until([&] { return repository_->status("m").versions[0].state == VersionState::ready; });
   const auto share = [&] {
     int canary = 0;
@@ -218,6 +225,51 @@ TEST_F(RepositoryTest, ACanaryGetsItsShare) {
                        "model 'm' has no version 7"));
   EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 1, 101); }),
                        "percent 101: expected 0 to 100"));
+}
+
+TEST_F(RepositoryTest, ALoadedVersionWhoseFilesChangeAnswersAsItDidAndSaysSo) {
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  put_constant(directory_.path() / ".other", 1, 2);
+  std::filesystem::copy_file(directory_.path() / ".other" / "1" / "model.pt",
+                             model_ / "1" / "model.pt",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::last_write_time(model_ / "1" / "model.pt",
+                                   std::filesystem::file_time_type::clock::now());
+  wait_until([&] { return contains(version(1).reason, "its files have changed since"); });
+  EXPECT_EQ(version(1).state, VersionState::ready);
+  EXPECT_EQ(ask(), 1);
+}
+
+TEST_F(RepositoryTest, GoesBackToNothingThatItsPolicyLeavesOut) {
+  put_text(model_ / "config.toml", std::string("version_policy = \"1,3\"\n") + kConstantConfig);
+  for (const int number : {1, 2, 3}) put_constant(model_, number, number);
+  start();
+  wait_for(3);
+  repository_->roll_back("m");
+  wait_for(1);
+  put_text(model_ / "config.toml", std::string("version_policy = \"7\"\n") + kConstantConfig);
+  put_text(directory_.path() / "n" / "config.toml",
+           std::string("version_policy = \"7\"\n") + kConstantConfig);
+  put_constant(directory_.path() / "n", 1, 1);
+  wait_until([&] {
+    return contains(error_of([&] { repository_->choose("n", ""); }),
+                    "version_policy in config.toml lists none of the versions there are");
+  });
+}
+
+// `sullae train --export-name` refuses it, too.
+TEST_F(RepositoryTest, AModelWhoseNameCannotBeIsNotServed) {
+  put_constant(directory_.path() / "a:b", 1, 1);
+  put_constant(model_, 1, 1);
+  start();
+  wait_for(1);
+  EXPECT_EQ(repository_->index().size(), 1U);
+  EXPECT_TRUE(
+      contains(error_of([] { repository::publish_version("/tmp", "a:b", "", [](const auto&) {}); }),
+               "'a:b' cannot be the name of a model: expected a name that does not begin "
+               "with a dot"));
 }
 
 TEST_F(RepositoryTest, ANewVersionCanBeginAsACanary) {

@@ -196,6 +196,9 @@ TEST_F(OnlineApiTest, SaysWhatIsWrong) {
   EXPECT_EQ(http.ask("GET", "/v1/models/none/online", "", token).status, 404);
   EXPECT_EQ(http.ask("GET", "/v1/models/texts/online?limit=x", "", token).status, 400);
   EXPECT_EQ(http.ask("POST", "/v1/models/texts/online", "", token).status, 405);
+  put_text(std::filesystem::path(repository_) / "texts" / "config.toml",
+           "[online]\nenabled = false\n");
+  EXPECT_EQ(start({}).post("/v1/models/texts:train", std::string()).status, 409);
   const auto ranks =
       run_program({sullae_program(), "serve", repository_, "--online", "--online-ranks", "none"});
   EXPECT_EQ(ranks.exit_code, 2);
