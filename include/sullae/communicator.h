@@ -22,7 +22,8 @@ class Group;
 /// Collectives over a fixed group of ranks, blocking. Every rank makes the same calls in the same
 /// order; one thread at a time may call. Counts are in elements. `in` and `out` may be the same
 /// buffer where both have the same size, and must not overlap otherwise. All throw PeerError,
-/// TimeoutError or MismatchError; after the first two the communicator is of no further use.
+/// TimeoutError or MismatchError; after the first two the communicator is of no further use, and after the third
+/// it may be where several hosts have several ranks each (every call says so).
 class Communicator {
  public:
   virtual ~Communicator() = default;

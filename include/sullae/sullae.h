@@ -127,7 +127,8 @@ struct TensorBuffers {
 ///
 /// Every collective throws PeerError when a rank died or left, TimeoutError when one did not come
 /// in time, and MismatchError when ranks disagree about what to do. After the first two the World
-/// is of no further use: leave it, and join another. Every call but those that ask for ranks throws Error after
+/// is of no further use: leave it, and join another; after the third, too, where several hosts have
+/// several ranks each and it was an allreduce, a broadcast or a barrier. Every call but those that ask for ranks throws Error after
 /// leave().
 class World {
  public:

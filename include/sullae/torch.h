@@ -194,10 +194,10 @@ class DistributedOptimizer {
   /// adasum, nor with join().
   torch::Tensor step(const torch::optim::Optimizer::LossClosure& closure);
   /// This rank has run out of data: until every rank has called join(), it takes part in the others'
-  /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps, so
-  /// that all models stay equal. What the program does around step(), such as a schedule of the
-  /// learning rate, it cannot repeat; nor more than one reduction a step: with several backward passes, set
-  /// backward_passes_per_step. Returns on every rank, with the last rank to join.
+  /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps. What the
+  /// program does around step(), such as clipping, or a schedule of the learning rate, it cannot repeat; nor more than one
+  /// reduction a step: so in the end all ranks take the parameters and the optimizer's state of the last rank to join. Returns
+  /// on every rank, with that rank.
   int join();
   /// Removes all gradients, at any moment. The optimizer's and the module's own zero_grad() work as well.
   void zero_grad();

@@ -36,6 +36,9 @@ class HostsCommand final : public Command {
       print(job_);
     } else if (remove_->parsed()) {
       std::vector<std::string> names;
+      if (hosts_.find(':') != std::string::npos && hosts_.find('[') == std::string::npos)
+        throw InputError(fmt::format(
+            "sullae hosts remove {}: hosts go with all their slots: expected names alone", hosts_));
       for (const Host& host : parse_hosts(hosts_)) names.push_back(host.name);
       elastic::remove_hosts(job_, names);
       print(job_);

@@ -245,6 +245,8 @@ class RunCommand final : public Command {
     elastic.first_cooldown = seconds(cooldown_.substr(0, colon));
     elastic.last_cooldown =
         colon == std::string::npos ? elastic.first_cooldown : seconds(cooldown_.substr(colon + 1));
+    if (elastic.first_cooldown > elastic.last_cooldown)
+      throw InputError(fmt::format("--cooldown {}: expected FIRST not above LAST", cooldown_));
     elastic.timeout = to_milliseconds(elastic_timeout_);
   }
 

@@ -38,6 +38,8 @@ struct Process {
 // After which what does not end, although it was killed, is left to itself.
 constexpr std::chrono::seconds kKillLimit{10};
 
+constexpr int kNotFound = 127;  // a shell's exit code for what cannot be run
+
 class Agent {
  public:
   Agent(int input, int output) : input_(input), output_(output) {
@@ -184,7 +186,14 @@ class Agent {
     for (std::size_t i = 0; i < spec.ranks.size(); ++i) {
       RankCpus own = cpus[static_cast<std::size_t>(spec.slots[i])];
       if (!spec.bind) own.cpus.clear();
-      start_rank(spec, spec.ranks[i], spec.slots[i], own);
+      try {
+        start_rank(spec, spec.ranks[i], spec.slots[i], own);
+      } catch (const Error& error) {
+        // Others run here, which are not to end with a program that was taken away meanwhile, say.
+        if (!started_) throw;
+        send(FrameType::standard_error, spec.ranks[i], fmt::format("{}\n", error.what()));
+        send(FrameType::ended, spec.ranks[i], fmt::to_string(kNotFound << 8));
+      }
     }
     started_ = true;
     stays_ = spec.more_to_come;

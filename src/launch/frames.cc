@@ -20,10 +20,14 @@ constexpr std::uint32_t kMostBytes = 1U << 26;
 
 }  // namespace
 
-bool write_frame(int fd, FrameType type, std::int32_t rank, std::string_view payload) {
+std::string frame_of(FrameType type, std::int32_t rank, std::string_view payload) {
   const Header header{static_cast<std::uint32_t>(payload.size()), type, rank};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
-  bytes.append(payload);
+  return bytes.append(payload);
+}
+
+bool write_frame(int fd, FrameType type, std::int32_t rank, std::string_view payload) {
+  const std::string bytes = frame_of(type, rank, payload);
   std::string_view rest = bytes;
   while (!rest.empty()) {
     const auto n = ::write(fd, rest.data(), rest.size());

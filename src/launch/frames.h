@@ -31,7 +31,9 @@ struct Frame {
   std::string payload;
 };
 
-/// Writes a whole frame; false when the other side is gone.
+/// A whole frame, as it travels.
+std::string frame_of(FrameType type, std::int32_t rank, std::string_view payload);
+/// Writes it; false when the other side is gone.
 bool write_frame(int fd, FrameType type, std::int32_t rank, std::string_view payload);
 
 /// What was read is no frame.

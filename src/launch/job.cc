@@ -1,11 +1,13 @@
 #include "launch/job.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstring>
@@ -39,6 +41,10 @@ int exit_code_of(int status) {
 
 void say(const std::string& text) {
   const std::string line = fmt::format("sullae run: {}\n", text);
+  // Nobody waits for who does not read it.
+  constexpr int kLimit = 1000;
+  pollfd polled{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&polled, 1, kLimit) == 0) return;
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -71,6 +77,7 @@ int Job::run() {
   job_deadline_ = options_.deadline;
   start();
   while (!finished() && !nothing_started_) turn();
+  finish_output();
   return exit_code_;
 }
 
@@ -96,6 +103,7 @@ RunningAgent& Job::start_agent(const std::string& host) {
   agents_.push_back({.host = host,
                      .is_here = launcher->is_here(),
                      .channel = launcher->start({own_program(), "agent"})});
+  ::fcntl(agents_.back().channel.input.get(), F_SETFL, O_NONBLOCK);
   connect_deadline_.emplace(options_.connect_timeout, "--connect-timeout");
   return agents_.back();
 }
@@ -120,7 +128,7 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
   spec.environment.insert_or_assign("SULLAE_JOB_ID", id_);
   agent.ranks.insert(spec.ranks.begin(), spec.ranks.end());
   if (agent.ready) {
-    write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
+    send_frame(agent, FrameType::start, -1, spec.to_json());
   } else {
     agent.to_start.push_back(std::move(spec));
   }
@@ -129,20 +137,45 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
 void Job::turn() {
   std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
   const std::size_t agents = agents_.size();
-  for (const RunningAgent& agent : agents_)
-    polled.push_back({agent.channel.output.get(), POLLIN, 0});
+  // Where nobody takes what ranks write, they wait; but for one that is to end, whose end nobody waits for.
+  const bool has_room = !output_.is_full() || ending_;
+  for (const RunningAgent& agent : agents_) {
+    polled.push_back({has_room ? agent.channel.output.get() : -1, POLLIN, 0});
+    polled.push_back({agent.unsent.empty() ? -1 : agent.channel.input.get(), POLLOUT, 0});
+  }
+  const std::size_t own = polled.size();
   add_to_poll(polled);
+  const std::size_t others = polled.size() - own;
+  output_.add_to_poll(polled);
   if (::poll(polled.data(), polled.size(), time_to_wait()) < 0 && errno != EINTR)
     throw system_error("poll");
   if (polled[0].revents != 0) on_signals();
   for (std::size_t i = 0; i < agents; ++i) {
-    if (polled[i + 1].revents != 0) listen(agents_[i]);
+    if (polled[2 * i + 1].revents != 0) listen(agents_[i]);
+    if (polled[2 * i + 2].revents != 0) send_on(agents_[i]);
   }
-  after_poll(std::span(polled).subspan(agents + 1));
+  after_poll(std::span(polled).subspan(own, others));
+  output_.send_on();
   check_deadlines();
   if (!output_.open() && !ending_) {
     asked_to_end_ = true;
     end_all(SIGTERM, 128 + SIGPIPE);
+  }
+}
+
+// As long as somebody takes it, or nobody ends the job.
+void Job::finish_output() {
+  constexpr std::chrono::seconds kLastMoment{1};
+  output_.finish_all();
+  std::optional<Deadline> limit;
+  while (output_.has_more() && !(limit && limit->passed())) {
+    if (asked_to_end_ && !limit) limit.emplace(kLastMoment, "the limit for the last output");
+    std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
+    output_.add_to_poll(polled);
+    ::poll(polled.data(), polled.size(), 100);
+    if (polled[0].revents != 0) on_signals();
+    output_.send_on();
+    check_deadlines();
   }
 }
 
@@ -220,7 +253,7 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
       agent.ready = true;
       for (const AgentSpec& spec : std::exchange(agent.to_start, {})) {
         if (!ending_) {
-          write_frame(agent.channel.input.get(), FrameType::start, -1, spec.to_json());
+          send_frame(agent, FrameType::start, -1, spec.to_json());
           continue;
         }
         for (const int rank : spec.ranks) {
@@ -267,7 +300,26 @@ void Job::end_all(int signal, int exit_code, std::chrono::milliseconds grace) {
 
 void Job::send_signal(RunningAgent& agent, int rank, int signal) {
   if (agent.ready && !agent.gone)
-    write_frame(agent.channel.input.get(), FrameType::signal, rank, fmt::to_string(signal));
+    send_frame(agent, FrameType::signal, rank, fmt::to_string(signal));
+}
+
+// An agent that waits for its output to be read reads nothing meanwhile: who waited for that would wait for ever.
+void Job::send_frame(RunningAgent& agent, FrameType type, int rank, std::string_view payload) {
+  agent.unsent += frame_of(type, rank, payload);
+  send_on(agent);
+}
+
+void Job::send_on(RunningAgent& agent) {
+  while (!agent.unsent.empty()) {
+    const auto n = ::write(agent.channel.input.get(), agent.unsent.data(), agent.unsent.size());
+    if (n > 0) {
+      agent.unsent.erase(0, static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      return;
+    } else if (errno != EINTR) {
+      agent.unsent.clear();  // it is gone, which its output says
+    }
+  }
 }
 
 void Job::signal_all(int signal) {

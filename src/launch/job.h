@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/deadline.h"
@@ -29,6 +30,7 @@ struct RunningAgent {
   bool is_here = true;
   AgentChannel channel;
   FrameReader reader;
+  std::string unsent = {};  // frames for which its pipe has no room yet
   bool ready = false;
   bool gone = false;
   std::deque<AgentSpec> to_start = {};  // once it is ready
@@ -102,6 +104,9 @@ class Job {
 
  private:
   void turn();
+  void finish_output();
+  void send_frame(RunningAgent& agent, FrameType type, int rank, std::string_view payload);
+  static void send_on(RunningAgent& agent);
   int time_to_wait() const;
   void check_deadlines();
   void on_signals();

@@ -4,11 +4,14 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstring>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "sullae/error.h"
 
@@ -18,8 +21,10 @@ namespace {
 // A line that grows beyond this is written in pieces.
 constexpr std::size_t kLongestLine = 65536;
 
-// How often a descriptor that takes nothing is tried again, whatever poll() says.
-constexpr std::chrono::milliseconds kLookPeriod{1000};
+// Above it nobody has more to read for a while; and what is more than ever comes then, where nobody waits for its reader.
+constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
+constexpr std::size_t kMostKept = 4 * kMostWaiting;
+constexpr std::chrono::seconds kLastMoment{1};
 
 constexpr int kColours[] = {36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91};
 
@@ -34,9 +39,60 @@ RankOutput::RankOutput(OutputOptions options) : options_(std::move(options)) {
 }
 
 RankOutput::~RankOutput() {
+  finish_all();
+  const Deadline limit(kLastMoment, "the limit for the last output");
+  while (has_more() && !limit.passed()) {
+    std::vector<pollfd> polled;
+    add_to_poll(polled);
+    ::poll(polled.data(), polled.size(), static_cast<int>(limit.remaining().count()));
+    send_on();
+  }
+}
+
+void RankOutput::finish_all() {
   std::vector<int> ranks;
   for (const auto& [key, line] : partial_) ranks.push_back(key.first);
   for (const int rank : ranks) finish(rank);
+}
+
+bool RankOutput::is_full() const { return waiting_[0].size() + waiting_[1].size() > kMostWaiting; }
+
+void RankOutput::add_to_poll(std::vector<pollfd>& polled) const {
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (!waiting_[static_cast<std::size_t>(descriptor - 1)].empty())
+      polled.push_back({descriptor, POLLOUT, 0});
+  }
+}
+
+void RankOutput::send_on() {
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) send_on(descriptor);
+}
+
+void RankOutput::send_on(int descriptor) {
+  std::string& waiting = waiting_[static_cast<std::size_t>(descriptor - 1)];
+  // Of a pipe there is room for so much where poll() says so, of a terminal for less: more would wait for its reader.
+  constexpr std::size_t kTerminalBytes = 256;
+  const std::size_t most = ::isatty(descriptor) == 1 ? kTerminalBytes : PIPE_BUF;
+  std::string_view rest = waiting;
+  while (!rest.empty()) {
+    pollfd polled{descriptor, POLLOUT, 0};
+    if (::poll(&polled, 1, 0) <= 0) break;
+    const auto n = ::write(descriptor, rest.data(), std::min(rest.size(), most));
+    if (n >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      if (errno == EPIPE)
+        open_ = false;
+      else
+        say_once(fmt::format("standard {} cannot be written: {}",
+                             descriptor == STDOUT_FILENO ? "output" : "error",
+                             std::strerror(errno)));
+      rest = {};
+    }
+  }
+  waiting.erase(0, waiting.size() - rest.size());
 }
 
 void RankOutput::write(int rank, int descriptor, std::string_view bytes) {
@@ -101,23 +157,9 @@ void RankOutput::write_line(int rank, int descriptor, std::string_view line) {
   } else {
     text = fmt::format("{}\n", line);
   }
-  std::string_view rest = text;
-  while (!rest.empty() && open_) {
-    const auto n = ::write(descriptor, rest.data(), rest.size());
-    if (n >= 0) {
-      rest.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {
-      // Whoever gave this descriptor reads it at leisure, and does not want it to block.
-      pollfd polled{descriptor, POLLOUT, 0};
-      ::poll(&polled, 1, static_cast<int>(kLookPeriod.count()));
-    } else if (errno == EPIPE) {
-      open_ = false;
-    } else if (errno != EINTR) {
-      return say_once(fmt::format("standard {} cannot be written: {}",
-                                  descriptor == STDOUT_FILENO ? "output" : "error",
-                                  std::strerror(errno)));
-    }
-  }
+  if (!open_ || waiting_[0].size() + waiting_[1].size() > kMostKept) return;
+  waiting_[static_cast<std::size_t>(descriptor - 1)] += text;
+  send_on(descriptor);
 }
 
 }  // namespace sullae

@@ -1,6 +1,9 @@
 // The ranks' output on the terminal and in files.
 #pragma once
 
+#include <poll.h>
+
+#include <array>
 #include <climits>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace sullae {
 
@@ -37,20 +41,32 @@ class RankOutput {
   void write(int rank, int descriptor, std::string_view bytes);
   /// Writes what is left of a rank's last lines, and closes its file. It may write again.
   void finish(int rank);
+  /// That of all ranks.
+  void finish_all();
   /// False once nobody reads the output any more.
   bool open() const { return open_; }
+
+  // What is written waits here for who reads it, and the caller waits for other things beside.
+  /// Whether so much waits that no more is to be written. Lines are dropped above four times as much.
+  bool is_full() const;
+  bool has_more() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
+  void add_to_poll(std::vector<pollfd>& polled) const;
+  /// Writes what is taken now.
+  void send_on();
 
  private:
   std::string name_of(int rank) const;
   void write_file(int rank, std::string_view bytes);
   void write_line(int rank, int descriptor, std::string_view line);
   void say_once(const std::string& what);
+  void send_on(int descriptor);
 
   OutputOptions options_;
   std::map<std::pair<int, int>, std::string> partial_;  // by rank and descriptor
   std::map<int, std::ofstream> files_;                  // of ranks that run
-  std::set<int> begun_;         // whose files are not to be emptied any more
-  std::set<std::string> said_;  // what cannot be written, and why
+  std::set<int> begun_;                 // whose files are not to be emptied any more
+  std::set<std::string> said_;          // what cannot be written, and why
+  std::array<std::string, 2> waiting_;  // of standard output and standard error
   bool open_ = true;
 };
 

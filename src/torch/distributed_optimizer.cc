@@ -123,7 +123,15 @@ class DistributedOptimizer::Impl {
       throw InputError(
           "DistributedOptimizer: join() does not go with step(closure), for which this rank has no "
           "data: expected as many steps on every rank");
-    return gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
+    const int last =
+        gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
+    // Whose steps were the program's own, with all that it does around them.
+    const torch::NoGradGuard guard;
+    for (const auto& group : optimizer_.param_groups()) {
+      for (const torch::Tensor& parameter : group.params()) broadcast(parameter, last, world_);
+    }
+    broadcast_optimizer_state(optimizer_, last, world_);
+    return last;
   }
 
   void zero_grad() {

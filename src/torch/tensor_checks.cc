@@ -17,6 +17,14 @@ std::string rows_of(const torch::Tensor& tensor) {
 
 void check_defined(const torch::Tensor& tensor, const char* what) {
   if (!tensor.defined()) throw InputError(fmt::format("{}: the tensor is undefined", what));
+  if (tensor.numel() > 0 && tensor.has_storage() && tensor.storage().nbytes() == 0)
+    throw InputError(fmt::format("{}: the tensor {} has no memory: its storage was resized to 0",
+                                 what, shape_of(tensor)));
+  if (tensor.is_neg())
+    throw InputError(fmt::format(
+        "{}: the tensor {} is a view whose values are negated when they are read: expected its "
+        "resolve_neg()",
+        what, shape_of(tensor)));
 }
 
 void check_writable(const torch::Tensor& tensor, const char* what) {

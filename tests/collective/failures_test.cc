@@ -1,6 +1,9 @@
 // What ranks are told when another does something else, leaves, or does not come.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -100,6 +103,94 @@ TEST(Mismatch, OfTypeOperationRootAndCollectiveIsFound) {
     for (const auto& error : errors)
       EXPECT_TRUE(contains(error, "ranks disagree about the collective")) << error;
   }
+}
+
+// Whoever only sends in one of them hears of it, too.
+TEST(Mismatch, OfAnyTwoCollectivesIsFoundBetweenHosts) {
+  using Call = std::function<void(World&, std::vector<float>&, std::size_t)>;
+  const std::vector<std::pair<const char*, Call>> calls = {
+      {"barrier",
+       [](World& w, auto&, std::size_t) {
+         w.barrier();
+       }},
+      {"allreduce",
+       [](World& w, auto& v, std::size_t n) {
+         w.allreduce(v.data(), v.data(), n, DataType::float32);
+       }},
+      {"broadcast",
+       [](World& w, auto& v, std::size_t n) {
+         w.broadcast(v.data(), n, DataType::float32, 0);
+       }},
+      {"broadcast from 1",
+       [](World& w, auto& v, std::size_t n) {
+         w.broadcast(v.data(), n, DataType::float32, 1);
+       }},
+      {"reduce",
+       [](World& w, auto& v, std::size_t n) {
+         w.reduce(v.data(), v.data(), n, DataType::float32, ReduceOp::sum, 0);
+       }},
+      {"reduce to 1",
+       [](World& w, auto& v, std::size_t n) {
+         w.reduce(v.data(), v.data(), n, DataType::float32, ReduceOp::sum, 1);
+       }},
+      {"reducescatter",
+       [](World& w, auto& v, std::size_t n) {
+         std::vector<float> out(v.size());
+         w.reducescatter(v.data(), out.data(), n / static_cast<std::size_t>(w.size()),
+                         DataType::float32, ReduceOp::sum);
+       }},
+      {"allgather",
+       [](World& w, auto& v, std::size_t n) {
+         std::vector<float> out(v.size() * static_cast<std::size_t>(w.size()));
+         w.allgather(v.data(), out.data(), n, DataType::float32);
+       }},
+      {"alltoall", [](World& w, auto& v, std::size_t n) {
+         std::vector<float> out(v.size());
+         w.alltoall(v.data(), out.data(), n / static_cast<std::size_t>(w.size()),
+                    DataType::float32);
+       }}};
+  // Whoever has done its part, as the root of a broadcast, goes on; some rank is told, and none waits in vain.
+  for (const int size : {2, 3, 4}) {
+    std::mutex mutex;
+    std::map<std::string, int> told;
+    run_ranks({.size = size, .transport = "ucx"}, [&](World& world) {
+      for (const std::size_t count : {std::size_t{60}, std::size_t{60000}}) {
+        for (const auto& [name, call] : calls) {
+          for (const auto& [other_name, other] : calls) {
+            std::vector<float> values(count);
+            const bool is_odd = world.rank() == size - 1;
+            const auto error = error_of([&] { (is_odd ? other : call)(world, values, count); });
+            const bool is_told = contains(error, "ranks disagree about the collective") ||
+                                 contains(error, "the ranks called collectives of different sizes");
+            EXPECT_TRUE(is_told || error == "nothing was thrown") << error;
+            const auto what = fmt::format("{}, {} of {}", name, other_name, count);
+            const std::lock_guard lock(mutex);
+            told[&name == &other_name ? "alike" : what] += is_told ? 1 : 0;
+          }
+        }
+      }
+    });
+    for (const auto& [what, ranks] : told) {
+      EXPECT_EQ(ranks > 0, what != "alike") << size << " ranks: " << what;
+    }
+  }
+}
+
+// Each on several hosts with several ranks.
+TEST(Mismatch, OfWhatIsBetweenAllRanksLeavesTheWorldUsableEverywhere) {
+  run_ranks({.size = 4, .hosts = {2, 2}}, [](World& world) {
+    std::vector<int> values(8, 1);
+    std::vector<int> out(8);
+    const auto error = error_of([&] {
+      world.reduce(values.data(), out.data(), 4, DataType::int32, ReduceOp::sum,
+                   world.rank() == 3 ? 1 : 0);
+    });
+    // Those whose neighbours differ.
+    EXPECT_TRUE(contains(error, "ranks disagree") || world.rank() % 3 != 0) << error;
+    world.alltoall(values.data(), out.data(), 2, DataType::int32);
+    world.allreduce(values.data(), values.data(), values.size(), DataType::int32);
+    EXPECT_EQ(values[7], 4);
+  });
 }
 
 TEST(Mismatch, LeavesTheWorldUsable) {

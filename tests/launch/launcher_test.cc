@@ -49,6 +49,32 @@ TEST(Run, TakesTwoDashesForTheEndOfItsOptions) {
             "-np -- hi\n");
 }
 
+// Nobody ever reads: a launcher that waits for that would end with the reader.
+TEST(Run, ItsTimeoutReachesItThoughItsOutputStands) {
+  const auto result =
+      run_program({"bash", "-c", "$0 run -np 1 --timeout 1 yes | sleep 10; exit ${PIPESTATUS[0]}",
+                   sullae_program()});
+  EXPECT_EQ(result.exit_code, 124) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "the job did not end within 1 s (--timeout)"));
+}
+
+// More than a pipe holds, to an agent that has more to say than its pipe holds.
+TEST(Run, StartsRanksWithLongArgumentsWhileOthersWrite) {
+  std::vector<std::string> words{"-np",
+                                 "3",
+                                 "--min-np",
+                                 "1",
+                                 "--output-dir",
+                                 "",
+                                 "sh",
+                                 "-c",
+                                 "head -c 1000000 /dev/zero | tr '\\0' x | fold -w 100; exit 5"};
+  const TemporaryDirectory directory;
+  words[5] = directory.path();
+  for (int i = 0; i < 6000; ++i) words.push_back("data/part-" + std::to_string(i) + "-of-6000");
+  EXPECT_EQ(sullae_run(words).exit_code, 5);
+}
+
 TEST(Run, WritesAFileARank) {
   TemporaryDirectory directory;
   const auto logs = directory.path() / "logs";

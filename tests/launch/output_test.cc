@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/content_of.h"
 #include "support/temporary_directory.h"
@@ -64,6 +66,33 @@ TEST(RankOutput, WaitsForAReaderThatDoesNotWantItToBlock) {
   reader.join();
   ::close(ends[0]);
   EXPECT_EQ(read.size(), kLines * (line.size() + 1));
+}
+
+TEST(RankOutput, DoesNotWaitForWhoReadsNothing) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  {
+    const OutputTo pipe(ends[1]);
+    RankOutput output({.tag = false});
+    const std::string line(1000, 'x');
+    for (int i = 0; i < 500; ++i) output.write(0, STDOUT_FILENO, line + "\n");
+    EXPECT_TRUE(output.has_more());
+    EXPECT_FALSE(output.is_full());
+    for (int i = 0; i < 10'000; ++i) output.write(0, STDOUT_FILENO, line + "\n");
+    EXPECT_TRUE(output.is_full());
+    EXPECT_TRUE(output.open());
+    std::vector<pollfd> polled;
+    output.add_to_poll(polled);
+    ASSERT_EQ(polled.size(), 1U);
+    EXPECT_EQ(polled[0].fd, STDOUT_FILENO);
+    ::close(ends[0]);                                    // nobody ever does
+    auto* const before = std::signal(SIGPIPE, SIG_IGN);  // as in the launcher
+    output.send_on();
+    std::signal(SIGPIPE, before);
+    EXPECT_FALSE(output.has_more());
+    EXPECT_FALSE(output.open());
+  }
+  ::close(ends[1]);
 }
 
 TEST(RankOutput, KeepsNothingOfWhoHasEnded) {

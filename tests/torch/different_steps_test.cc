@@ -80,6 +80,32 @@ TEST_P(EverySetting, RanksThatRunOutOfDataJoin) {
   });
 }
 
+// A rank that only follows knows of no clipping and no schedule.
+TEST_P(EverySetting, WhatIsDoneAroundStepsIsThatOfTheLastToJoin) {
+  run_ranks(GetParam().ranks, [&](World& world) {
+    TwoBranches model;
+    torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    DistributedOptimizer optimizer(sgd, model->named_parameters(), {.bucket_bytes = 100}, world);
+    for (int step = 0; step < 2 + 2 * world.rank(); ++step) {
+      optimizer.zero_grad();
+      model->forward(input(world.rank(), step), false).backward();
+      torch::nn::utils::clip_grad_norm_(model->parameters(), 1e-2);
+      optimizer.step();
+      sgd.param_groups()[0].options().set_lr(0.1 / (step + 2));
+    }
+    const int last = optimizer.join();
+    EXPECT_EQ(last, world.size() - 1);
+    for (const torch::Tensor& parameter : model->parameters()) {
+      torch::Tensor theirs = parameter.detach().clone();
+      broadcast(theirs, last, world);
+      EXPECT_TRUE(torch::equal(theirs, parameter));
+    }
+    double rate = sgd.param_groups()[0].options().get_lr();
+    world.broadcast(&rate, 1, DataType::float64, last);
+    EXPECT_EQ(rate, sgd.param_groups()[0].options().get_lr());
+  });
+}
+
 // Which branch is used changes with the step and the rank, then stays, then changes again.
 TEST_P(EverySetting, BranchesThatChangeGiveWhatOneProcessGives) {
   const int size = GetParam().ranks.size;

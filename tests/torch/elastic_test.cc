@@ -135,6 +135,23 @@ TEST(Elastic, ASamplerGoesOnWithTheRestOfItsEpoch) {
   EXPECT_GE(trained.changes.size(), 3U);
 }
 
+// What cannot be started in its place is no reason for the others to end.
+TEST(Elastic, AProgramThatIsTakenAwayCostsNobodyElse) {
+  const TemporaryDirectory folder;
+  const auto script = folder.path() / "program.sh";
+  std::ofstream(script)
+      << "#!/bin/sh\n[ $SULLAE_ELASTIC_WORKER = 0 ] && (sleep 1; mv $0 $0.away) &\n"
+      << "exec " << ELASTIC_PROGRAM << " \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto result =
+      run_program({sullae_program(), "run", "-np", "3", "--min-np", "1", "--cooldown", "0.1",
+                   script, folder.path(), "80", "--pause", "50", "--at", "1:40:kill"},
+                  {{"OMP_NUM_THREADS", "1"}});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "cannot be run")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "before it was ready; another one starts in"));
+}
+
 TEST(Elastic, AnExceptionOfOneRankIsItsOwn) {
   const auto trained = train(kElastic, {"--pause", "10", "--at", "1:20:throw"});
   expect_undisturbed(trained);

@@ -114,8 +114,8 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
 // of whole tensors: the slices' are added up within the host.
 void HierarchicalCommunicator::adasum(const void* in, void* out,
                                       std::span<const std::size_t> tensors, DataType type) {
+  if (!options_.hierarchical_adasum) return among_all().adasum(in, out, tensors, type);
   guarded([&] {
-    if (!options_.hierarchical_adasum) return flat_->adasum(in, out, tensors, type);
     reduction::check_supported(type, ReduceOp::adasum);
     const std::size_t count = offsets_of(tensors).back();
     const bool holds = topology_.local_rank() < slices_;
@@ -150,26 +150,32 @@ void HierarchicalCommunicator::broadcast(void* data, std::size_t count, DataType
   });
 }
 
+// What is between all ranks finds mismatches by itself, and goes on.
+Communicator& HierarchicalCommunicator::among_all() {
+  if (!failure_.empty()) throw MismatchError(failure_);
+  return *flat_;
+}
+
 void HierarchicalCommunicator::reduce(const void* in, void* out, std::size_t count, DataType type,
                                       ReduceOp op, int root) {
-  guarded([&] { flat_->reduce(in, out, count, type, op, root); });
+  among_all().reduce(in, out, count, type, op, root);
 }
 
 void HierarchicalCommunicator::reducescatter(const void* in, void* out,
                                              std::span<const std::size_t> counts, DataType type,
                                              ReduceOp op) {
-  guarded([&] { flat_->reducescatter(in, out, counts, type, op); });
+  among_all().reducescatter(in, out, counts, type, op);
 }
 
 void HierarchicalCommunicator::allgather(const void* in, void* out,
                                          std::span<const std::size_t> counts, DataType type) {
-  guarded([&] { flat_->allgather(in, out, counts, type); });
+  among_all().allgather(in, out, counts, type);
 }
 
 void HierarchicalCommunicator::alltoall(const void* in, std::span<const std::size_t> send_counts,
                                         void* out, std::span<const std::size_t> receive_counts,
                                         DataType type) {
-  guarded([&] { flat_->alltoall(in, send_counts, out, receive_counts, type); });
+  among_all().alltoall(in, send_counts, out, receive_counts, type);
 }
 
 void HierarchicalCommunicator::barrier() {

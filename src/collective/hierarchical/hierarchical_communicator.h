@@ -63,6 +63,7 @@ class HierarchicalCommunicator final : public Communicator {
   Slices slice(std::size_t count, int slices) const;
   template <class Collective>
   void guarded(const Collective& collective);
+  Communicator& among_all();
 
   HierarchicalOptions options_;
   Topology topology_;

@@ -14,6 +14,9 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(size)));
   const int extra = size - core;
   const std::size_t bytes = reduction.count * reduction.width();
+  // Two ranks are each other's neighbours, and their one exchange is the check.
+  const bool is_pair = size == 2;
+  if (!is_pair) exchange.begin_check(signature);
   Message mine(signature, reduction.in, bytes);
   Message theirs(bytes);
   constexpr std::uint64_t kFoldStep = 0x8001;
@@ -24,7 +27,7 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
     mine.send(exchange, rank - 1, kFoldStep);
     theirs.receive(exchange, rank - 1, kUnfoldStep, signature);
     copy_bytes(reduction.out, theirs.payload(), bytes);
-    return;
+    return exchange.end_check();
   }
   if (rank < 2 * extra) {
     theirs.receive(exchange, rank + 1, kFoldStep, signature);
@@ -39,7 +42,7 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   const auto ranks_from = [&](int first, int places) {
     return places + std::clamp(extra - first, 0, places);
   };
-  std::uint64_t step = 0;
+  std::uint64_t step = is_pair ? kSignatureStep : 0;
   for (int distance = 1; distance < core; distance *= 2, ++step) {
     const int peer = rank_at(place ^ distance);
     exchange.send_and_receive(peer, mine.data(), mine.size(), peer, theirs.data(), theirs.size(),
@@ -54,6 +57,7 @@ void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature
   }
   if (rank < 2 * extra) mine.send(exchange, rank + 1, kUnfoldStep);
   copy_bytes(reduction.out, mine.payload(), bytes);
+  if (!is_pair) exchange.end_check();
 }
 
 }  // namespace sullae::p2p

@@ -16,12 +16,19 @@ void Exchange::send_and_receive(int to, const void* out, std::size_t out_bytes, 
 }
 
 void Exchange::check_neighbours(const Signature& signature) {
-  const int right = (rank() + 1) % size();
-  const int left = (rank() + size() - 1) % size();
-  Signature theirs;
-  send_and_receive(right, &signature, sizeof signature, left, &theirs, sizeof theirs,
-                   kSignatureStep);
-  check_same(signature, left, theirs);
+  begin_check(signature);
+  end_check();
+}
+
+void Exchange::begin_check(const Signature& signature) {
+  mine_ = signature;
+  check_[0] = receive((rank() + size() - 1) % size(), kSignatureStep, &left_, sizeof left_);
+  check_[1] = send((rank() + 1) % size(), kSignatureStep, &mine_, sizeof mine_);
+}
+
+void Exchange::end_check() {
+  wait(check_);
+  check_same(mine_, (rank() + size() - 1) % size(), left_);
 }
 
 void Exchange::check_same(const Signature& mine, int peer, const Signature& theirs) const {

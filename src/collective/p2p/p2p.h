@@ -2,6 +2,7 @@
 // one collective.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,6 +62,10 @@ class Exchange {
   /// Compares `signature` with the left neighbour's, so that different collectives are told apart
   /// before data moves. Throws MismatchError.
   void check_neighbours(const Signature& signature);
+  /// The same in two halves, for what has signatures in messages of its own, so that a neighbour which calls something else hears of it. The second
+  /// comes when all ranks have begun, and costs no wait then.
+  void begin_check(const Signature& signature);
+  void end_check();
   /// Throws MismatchError unless `theirs`, which came from `peer`, is `mine`.
   void check_same(const Signature& mine, int peer, const Signature& theirs) const;
 
@@ -79,6 +84,10 @@ class Exchange {
   std::uint64_t sequence_;
   Scratch& scratch_;
   const Labels& labels_;
+  // Of begin_check(): they stay until no message touches them, whatever is thrown.
+  Signature mine_;
+  Signature left_;
+  std::array<Request, 2> check_;
 };
 
 /// Steps at and above this number are for signatures; algorithms number theirs from 0 and from 0x4000, by ranks, and a few from 0x8000.

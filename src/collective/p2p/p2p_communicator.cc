@@ -174,8 +174,9 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
 void P2pCommunicator::barrier() {
   run([&](Exchange& exchange) {
     const Signature signature = labels_.stamp({});
+    exchange.check_neighbours(signature);  // which are at the first distance
     std::uint64_t step = 0;
-    for (int distance = 1; distance < size(); distance *= 2, ++step) {
+    for (int distance = 2; distance < size(); distance *= 2, ++step) {
       const int left = (rank() + size() - distance) % size();
       Signature theirs;
       exchange.send_and_receive((rank() + distance) % size(), &signature, sizeof signature, left,

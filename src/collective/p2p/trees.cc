@@ -21,6 +21,7 @@ struct Rooted {
 
 void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction& reduction,
                  int root) {
+  exchange.check_neighbours(signature);  // most hear of nobody who sends to them
   const int size = exchange.size();
   const Rooted ranks{root, size};
   const int place = ranks.place_of(exchange.rank());
@@ -43,6 +44,7 @@ void reduce_tree(Exchange& exchange, const Signature& signature, const Reduction
 
 void broadcast_tree(Exchange& exchange, const Signature& signature, std::byte* data,
                     std::size_t bytes, int root) {
+  exchange.check_neighbours(signature);  // the root hears of nobody
   const int size = exchange.size();
   const Rooted ranks{root, size};
   const int place = ranks.place_of(exchange.rank());

@@ -5,8 +5,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <sstream>
 #include <utility>
 
@@ -19,6 +21,17 @@ namespace {
 
 // Between two looks at a script whose output has ended.
 constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kLongestWait{100};
+
+// By a signal that is the launcher's, which takes it as soon as this is over: blocked, and so pending.
+bool is_asked_to_end() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    if (sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -76,8 +89,12 @@ Supply Discovery::first() {
       hosts_ = std::move(*hosts);
       return {.hosts = hosts_};
     }
+    if (is_asked_to_end()) {
+      kill();
+      return {};
+    }
     pollfd polled{output_.get(), POLLIN, 0};
-    const auto limit = output_ ? limit_->remaining() : kLook;
+    const auto limit = output_ ? std::min(limit_->remaining(), kLongestWait) : kLook;
     ::poll(&polled, 1, static_cast<int>(limit.count()));
   }
 }

@@ -97,6 +97,7 @@ void ElasticJob::act_on(const Abandon& abandon) {
 
 void ElasticJob::act_on(const Form& form) {
   const Generation& made = form.generation;
+  failure_code_ = 1;  // what happened before, the job goes on after
   const auto size = static_cast<int>(made.workers.size());
   if (made.number > 0) store().give_up(generation_prefix(made.number - 1));
   if (made.number > 0) {

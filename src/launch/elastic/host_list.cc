@@ -14,8 +14,6 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/file_lock.h"
-#include "base/number.h"
-#include "base/processes.h"
 #include "base/system_error.h"
 #include "launch/job.h"
 
@@ -53,8 +51,10 @@ void write_hosts(const fs::path& file, const std::vector<Host>& hosts) {
   write_file(file, text);
 }
 
-// Called by its launcher's process id.
-bool is_live(const std::string& job) { return is_running(number_in<pid_t>(job).value_or(0)); }
+// Which its launcher holds. The job is called by that one's process id, which may be another process's by now.
+fs::path lock_of(const std::string& job) { return folder() / (job + ".lock"); }
+
+bool is_live(const std::string& job) { return is_locked(lock_of(job)).value_or(false); }
 
 fs::path file_of_running(const std::string& job) {
   auto file = file_of(job);
@@ -84,11 +84,17 @@ void change_hosts(const std::string& job, const Change& change) {
 }  // namespace
 
 HostList::HostList(std::vector<Host> hosts)
-    : file_(file_of(fmt::to_string(::getpid()))), hosts_(std::move(hosts)) {
+    : file_(file_of(fmt::to_string(::getpid()))),
+      lock_file_(lock_of(fmt::to_string(::getpid()))),
+      hosts_(std::move(hosts)) {
+  lock_ = lock_file(lock_file_, 0600, Deadline(std::chrono::seconds{10}, "the limit for its lock"));
   write_hosts(file_, hosts_);
 }
 
-HostList::~HostList() { ::unlink(file_.c_str()); }
+HostList::~HostList() {
+  ::unlink(file_.c_str());
+  ::unlink(lock_file_.c_str());
+}
 
 std::optional<Supply> HostList::turn() {
   const auto now = std::chrono::steady_clock::now();
@@ -119,6 +125,7 @@ std::vector<std::string> jobs_with_host_lists() {
       jobs.push_back(file.stem().string());
     } else {
       ::unlink(file.c_str());  // of a launcher that was killed
+      ::unlink(lock_of(file.stem().string()).c_str());
     }
   }
   return jobs;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "launch/elastic/host_source.h"
 
 namespace sullae::elastic {
@@ -29,6 +30,8 @@ class HostList final : public HostSource {
 
  private:
   std::filesystem::path file_;
+  std::filesystem::path lock_file_;
+  UniqueFd lock_;  // says that this process lives
   std::vector<Host> hosts_;
   struct timespec seen_ {};  // when the file was written that has been read
   std::chrono::steady_clock::time_point next_{};

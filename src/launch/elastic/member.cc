@@ -124,9 +124,7 @@ std::optional<World> Member::join() {
 
 std::optional<LauncherMessage> Member::wait_for_world() {
   std::unique_lock lock(mutex_);
-  // The launcher, which knows why, gives up first.
-  const auto limit = timeout_ + std::chrono::seconds{30};
-  const Deadline deadline(limit, kTimeoutVariable);
+  // The launcher has limits: a world of others may run as long as it likes. Its end is the listener's.
   const auto may_go = [this] {
     return asked_to_go && (!has_been_in_one_ || (is_released_ && worlds_.empty()));
   };
@@ -134,7 +132,7 @@ std::optional<LauncherMessage> Member::wait_for_world() {
     return !worlds_.empty() || listener_error_ || may_go();
   };
   // A signal's handler can wake nobody.
-  while (!changed_.wait_for(lock, kSignalPeriod, has_message) && !deadline.passed()) {
+  while (!changed_.wait_for(lock, kSignalPeriod, has_message)) {
     // What this worker has is perhaps nowhere else: the launcher says whether it is to keep it.
     lock.unlock();
     say_that_it_leaves();
@@ -142,9 +140,6 @@ std::optional<LauncherMessage> Member::wait_for_world() {
   }
   if (listener_error_) std::rethrow_exception(listener_error_);
   if (may_go()) return std::nullopt;
-  if (worlds_.empty())
-    throw TimeoutError(fmt::format("worker {} waited for a world, and none came {}", worker_,
-                                   deadline.describe()));
   LauncherMessage next = std::move(worlds_.front());
   worlds_.pop_front();
   return next;

@@ -3,9 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace sullae::elastic {
+namespace {
+
+double seconds_until(Time time, Time now) {
+  return std::max(0.0, std::round(std::chrono::duration<double>(time - now).count()));
+}
+
+}  // namespace
+
 void Membership::set_hosts(std::vector<Host> hosts, Time now) {
   // A host that is named twice is one host with the slots of both.
   hosts_.clear();
@@ -91,6 +100,10 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
           "worker {} on {} {} before it was ready{}", id, worker.host, how,
           ended_well ? ": an elastic job runs sullae train, or a program that uses sullae::elastic"
                      : ""));
+    } else if (worker.phase == Phase::starting && ending == Ending::failed && !finishing_) {
+      actions_.push_back(
+          Note{fmt::format("worker {} on {} {} before it was ready; another one starts in {:g} s",
+                           id, worker.host, how, seconds_until(host.usable_from, now))});
     }
   }
   if (worker.phase == Phase::member && !finishing_) {
@@ -230,6 +243,10 @@ void Membership::form(Time now) {
             Note{fmt::format("{}: {} of at least {} ranks are left; waiting for others", reason_,
                              chosen.size(), limits_.min_ranks)});
     }
+    if (is_first && count(Phase::starting) == 0 && !std::exchange(has_told_of_slots_, true))
+      actions_.push_back(Note{fmt::format(
+          "there are slots for {} of the {} ranks to begin with (-np); waiting for hosts",
+          chosen.size(), wanted)});
     if (now >= *below_ + limits_.timeout)
       return close(fmt::format("only {} rank{} came within {:g} s (--elastic-timeout), expected {}",
                                chosen.size(), chosen.size() == 1 ? "" : "s",

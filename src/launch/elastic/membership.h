@@ -192,8 +192,9 @@ class Membership {
   Time abandoned_{};                    // when the last world that failed did
   std::optional<Time> since_;           // since when
   std::optional<Time> below_;           // since when there are too few
-  std::optional<Time> last_;            // since when all members are to go
-  bool hands_over_ = false;             // the next world has some of those who are to go
+  bool has_told_of_slots_ = false;
+  std::optional<Time> last_;  // since when all members are to go
+  bool hands_over_ = false;   // the next world has some of those who are to go
   std::optional<Time> wake_;
   std::vector<Action> actions_;
 };

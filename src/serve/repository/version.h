@@ -36,7 +36,7 @@ class Version {
   std::int64_t waiting() const { return batcher_->waiting(); }
 
   /// Answers `request`. `done` is called once, in whatever thread, also where the request is refused.
-  /// `self` keeps this version until then. The configured timeout counts from `arrived` on.
+  /// `self` keeps this version until then. The configured timeout is that from `arrived` until it is decoded, and anew while it waits for its batch.
   static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done,
                     Clock::time_point arrived = Clock::now());
 

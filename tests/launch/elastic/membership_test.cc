@@ -46,6 +46,35 @@ TEST_F(Members, GoOnWithoutWhoDied) {
   EXPECT_EQ(workers(), (Workers{1, 2, 3}));
 }
 
+TEST_F(Members, WhoFailsBeforeItIsReadyIsTold) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  for (const int worker : {0, 1}) ready(worker);
+  ended(1, Ending::failed);
+  ready(0);
+  pass(Milliseconds{1000});
+  ASSERT_EQ(started_.size(), 3U);
+  ended(2, Ending::failed, "ended with exit code 3");
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_EQ(notes_[0],
+            "worker 2 on a ended with exit code 3 before it was ready; another one starts in 2 s");
+  EXPECT_EQ(failure_, "");
+}
+
+TEST_F(Members, AreWaitedForAloudWhereThereAreTooFewSlots) {
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 4}, {{"a", 2}});
+  ready(0);
+  EXPECT_TRUE(notes_.empty());
+  ready(1);
+  pass(Milliseconds{1000});
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_EQ(notes_[0],
+            "there are slots for 2 of the 3 ranks to begin with (-np); waiting for hosts");
+  membership_->set_hosts({{"a", 2}, {"b", 1}}, now_);
+  take();
+  ready(2);
+  EXPECT_EQ(workers(), (Workers{0, 1, 2}));
+}
+
 TEST_F(Members, OneMembersFailureIsAllMembers) {
   begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);
