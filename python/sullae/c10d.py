@@ -88,6 +88,9 @@ def _create(options, _backend_options):
     return _core.c10d_backend(rank, size, address, options.timeout, server, is_job=not dist.is_initialized())
 
 
+_kept = []  # rank 0's store, for as long as the process lives
+
+
 def _describe_job() -> None:
     """init_process_group() reads torchrun's variables: under ``sullae run``, which has others, they are made of those."""
     place = os.environ
@@ -105,11 +108,15 @@ def _describe_job() -> None:
             free.bind(("", 0))
             master = _with_port(host, free.getsockname()[1])
         if store is not None:
+            # As torchrun's it outlives groups: others may still read in that of one when the next begins.
+            _kept.append(dist.TCPStore(host, int(master.rpartition(":")[2]), None, True, wait_for_workers=False))
             store.set("torch/master", master)
     else:
         master = store.get("torch/master")
     host, _, place["MASTER_PORT"] = master.rpartition(":")
     place["MASTER_ADDR"] = host.strip("[]")
+    if store is not None:
+        place["TORCHELASTIC_USE_AGENT_STORE"] = "True"
 
 
 # Those of a program that ends with an exception, or without destroy_process_group().

@@ -180,3 +180,33 @@ def test_mistakes():
     strided = torch.arange(6.0).view(2, 3).t()
     assert torch.equal(hvd.allreduce(strided), strided)
     assert issubclass(sullae.PeerError, hvd.HorovodInternalError) and issubclass(sullae.InputError, ValueError)
+
+
+@on_ranks(2)
+def test_sparse_sums_are_of_tensors_alike():
+    hvd.init()
+    rank = hvd.rank()
+
+    def sparse(size, dtype=torch.float32):
+        return torch.sparse_coo_tensor([[size - 1]], torch.ones(1, dtype=dtype), (size,))
+
+    total = hvd.sparse_allreduce_async(sparse(3), "same", hvd.Sum)()
+    assert total.to_dense().tolist() == [0, 0, 2]
+    with pytest.raises(sullae.MismatchError, match=r"different sizes or types; this rank's is \[[23]\] of torch.float32"):
+        hvd.sparse_allreduce_async(sparse(2 + rank), "other", hvd.Sum)()
+    with pytest.raises(sullae.InputError, match="expected Sum or Average"):
+        hvd.sparse_allreduce_async(sparse(3), "largest", hvd.Max)
+
+
+@on_ranks(1, 2)
+def test_tensors_that_cannot_be_sent():
+    hvd.init()
+    freed = torch.ones(4)
+    freed.untyped_storage().resize_(0) if hasattr(freed, "untyped_storage") else freed.storage().resize_(0)
+    negated = torch.tensor([1 + 2j]).conj().imag
+    for collective in (hvd.allreduce, hvd.allgather, hvd.alltoall, lambda t: hvd.broadcast(t, 0)):
+        with pytest.raises(sullae.InputError, match="no memory"):
+            collective(freed)
+        with pytest.raises(sullae.InputError, match="resolve_neg"):
+            collective(negated)
+    assert hvd.grouped_allreduce([]) == [] and hvd.grouped_allgather([]) == []

@@ -41,6 +41,58 @@ def test_join_serves_sums_and_steps():
             del sgd, optimizer
 
 
+# A rank that only follows knows of nothing that the program does around steps.
+@on_ranks(2, 3)
+@pytest.mark.filterwarnings("ignore")
+def test_all_end_as_the_last_to_join():
+    hvd.init()
+    rank = hvd.rank()
+    for case in ("clipping", "schedule", "scaler", "unplanned accumulation"):
+        model = network()
+        optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=0.01), model.named_parameters())
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=case == "scaler") if hasattr(torch.amp, "GradScaler") else None
+        for batch in batches(2 + 2 * rank):
+            optimizer.zero_grad()
+            for _ in range(2 if case == "unplanned accumulation" else 1):
+                loss = loss_of(model, own(batch))
+                (scaler.scale(loss) if case == "scaler" and scaler else loss).backward()
+            if case == "clipping":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            if case == "scaler" and scaler:
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                optimizer.step()
+            if case == "schedule":
+                schedule.step()
+        assert hvd.join() == hvd.size() - 1
+        expect_equal_on_ranks(model)
+        rate = torch.tensor([optimizer.param_groups[0]["lr"]])
+        assert hvd.allreduce(rate, op=hvd.Max) == rate
+        del optimizer, schedule
+        gc.collect()
+
+
+@on_ranks(2)
+def test_join_does_not_go_with_closures():
+    hvd.init()
+    model = network()
+    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(model.parameters(), max_iter=2), model.named_parameters())
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of(model, own(batches(1)[0]))
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    for join in (hvd.join, optimizer.join):
+        with pytest.raises(sullae.InputError, match="steps had a closure"):
+            join()
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum) == 2
+
+
 @on_ranks(2)
 def test_join_knows_which_optimizer_to_follow():
     hvd.init()

@@ -272,6 +272,58 @@ def test_what_tracing_does_not_see(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+class Any(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x, *others):
+        for _ in range(x.shape[0]):
+            x = x + 1
+        return x
+
+
+class Optional(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x, mask=None):
+        self.calls += 1
+        return x + 1 if mask is None else x * mask
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sizes_that_are_open_and_models_that_are_traced(tmp_path):
+    def outputs(name):
+        return (tmp_path / name / "config.toml").read_text().split("[[outputs]]")[1]
+
+    serve.export(Any(), tmp_path, "any", inputs={"x": (torch.float32, [-1, -1])})
+    assert "shape = [-1, -1]" in outputs("any")
+    serve.export(torch.nn.Conv1d(3, 4, 3), tmp_path, "conv", inputs={"x": (torch.float32, [-1, 3, -1])})
+    assert "shape = [-1, 4, -1]" in outputs("conv")
+    with pytest.raises(sullae.InputError, match="traced it answers other inputs otherwise"):
+        serve.export(Rows(), tmp_path, "rows", example_inputs=torch.zeros(1, 3))
+    assert not (tmp_path / "rows").exists()
+    optional = Optional()
+    serve.export(optional, tmp_path, "optional", example_inputs=torch.zeros(2, 3))
+    assert optional.calls == 0
+    normed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 2))
+    serve.export(normed, tmp_path, "normed", example_inputs=torch.zeros(2, 3))
+
+
+def test_what_a_client_sends():
+    from sullae.serve.client import _encode
+
+    assert _encode("x", [[1.0, 2.0]])[0]["datatype"] == "FP32"
+    assert _encode("x", torch.ones(2, dtype=torch.bfloat16))[0]["datatype"] == "BF16"
+    with pytest.raises(serve.RequestError, match="a int among texts"):
+        _encode("x", ["a", 5])
+    with pytest.raises(serve.RequestError, match="instances: a str: expected a list"):
+        serve.Client("localhost:1").predict("m", "good")
+
+
 def test_a_frozen_module(tmp_path):
     frozen = torch.jit.freeze(torch.jit.script(Branching().eval()))
     assert serve.export(frozen, tmp_path, "frozen", example_inputs=torch.zeros(1, 4)) == tmp_path / "frozen" / "1"

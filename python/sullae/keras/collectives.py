@@ -48,7 +48,8 @@ def allreduce(
 
 def allgather(value: Any, name: Optional[str] = None) -> Result:
     """All ranks' values one after the other along dimension 0, in which they may differ."""
-    return _apply(hvd.allgather, value, name=name)
+    result = _apply(hvd.allgather, value, name=name)
+    return result.reshape(-1) if result.ndim == 0 else result  # also of a number on one rank
 
 
 def broadcast(value: Any, root_rank: int, name: Optional[str] = None) -> Result:

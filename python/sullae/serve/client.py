@@ -80,7 +80,7 @@ class Client:
         return json.loads(self._request("GET", _path(model, version))[2])
 
     def infer(self, model: str, inputs: Mapping[str, Any], version: str = "") -> Dict[str, numpy.ndarray]:
-        """The outputs, by name. ``inputs``: by name, numpy arrays or what becomes one (tensors of torch, lists); texts and files
+        """The outputs, by name. ``inputs``: by name, numpy arrays or what becomes one (tensors of torch, lists, whose fractions are float32); texts and files
         (str, bytes, or lists of them) are of the type BYTES, and come back as arrays of bytes. Raises RequestError."""
         described, binary = [], []
         for name, value in inputs.items():
@@ -95,8 +95,10 @@ class Client:
 
     def predict(self, model: str, instances: Sequence[Any], version: str = "") -> List[Any]:
         """TensorFlow Serving's predict API: a prediction for each instance. Raises RequestError."""
+        if isinstance(instances, (str, bytes)):
+            raise RequestError(f"instances: a {type(instances).__name__}: expected a list of instances", 0)
         path = f"/v1/models/{_quoted(model)}" + (f"/versions/{_quoted(version)}" if version else "") + ":predict"
-        body = json.dumps({"instances": [_plain(instance) for instance in instances]}).encode()
+        body = json.dumps({"instances": list(instances)}, default=_plain).encode()
         return json.loads(self._request("POST", path, body, {"Content-Type": "application/json"})[2])["predictions"]
 
     def close(self) -> None:
@@ -155,21 +157,35 @@ def _reason(data: bytes) -> str:
 
 
 def _plain(instance: Any) -> Any:
-    return instance.tolist() if hasattr(instance, "tolist") else instance
+    if hasattr(instance, "tolist"):
+        return instance.tolist()
+    raise RequestError(f"instances: a {type(instance).__name__}: expected numbers, texts, arrays, and lists and dicts of them", 0)
 
 
 def _encode(name: str, value: Any) -> Tuple[Dict[str, Any], bytes]:
+    datatype = None
     if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":  # of which numpy has none
+            import torch
+
+            datatype, value = "BF16", value.contiguous().view(torch.int16)
+        value = value.numpy()
+    is_array = isinstance(value, (numpy.ndarray, numpy.generic))
     array = numpy.asarray([value] if isinstance(value, (str, bytes)) else value)
+    if array.dtype == numpy.float64 and not is_array:
+        array = array.astype(numpy.float32)  # Python has one kind, and models mostly the other
     if array.dtype.kind == "U" or array.dtype.kind == "S" or array.dtype == object:
         # numpy's own bytes lose zeros at the end, so what was given is taken.
         flat = numpy.array([value] if isinstance(value, (str, bytes)) else value, dtype=object).ravel()
+        for item in flat:
+            if not isinstance(item, (str, bytes)):
+                raise RequestError(f"input '{name}': a {type(item).__name__} among texts: expected str or bytes", 0)
         items = [item.encode() if isinstance(item, str) else bytes(item) for item in flat]
         data = b"".join(len(item).to_bytes(4, "little") + item for item in items)
         datatype = "BYTES"
     elif array.dtype.name in _TYPES:
-        datatype = _TYPES[array.dtype.name]
+        datatype = datatype or _TYPES[array.dtype.name]
         data = numpy.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     else:
         raise RequestError(f"input '{name}': {array.dtype} tensors cannot be sent", 0)

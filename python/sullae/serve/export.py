@@ -76,6 +76,7 @@ def export(
         raise InputError(f"export: {len(given)} of example_inputs, inputs and preprocessing: expected one of them")
     if outputs is not None and preprocessing is not None:
         raise InputError("export: outputs: preprocessing knows them, expected none")
+    model = getattr(model, "_orig_mod", model)  # of torch.compile()
     with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript's age
         warnings.simplefilter("ignore", FutureWarning)
@@ -87,6 +88,8 @@ def export(
                 inputs = {n: TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for n, e in zip(names, examples)}
             if outputs is None:
                 outputs = _outputs(script, examples, max_batch_size)
+                if given[0] is inputs:
+                    _open_sizes(outputs, script, inputs, examples)
         buffer = io.BytesIO()
         torch.jit.save(script, buffer)
     folder = _core.export_script(
@@ -106,6 +109,7 @@ def export(
 def _in_evaluation(model: torch.nn.Module):
     # A frozen module has no mode, which is evaluation.
     modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]  # forward may count in them
     if modes:
         model.eval()
     try:
@@ -113,6 +117,9 @@ def _in_evaluation(model: torch.nn.Module):
     finally:
         for module, training in modes:
             module.training = training
+        for buffer, before in buffers:
+            if not buffer.is_inference():
+                buffer.copy_(before)
 
 
 def _device_of(model: torch.nn.Module) -> torch.device:
@@ -133,7 +140,7 @@ def _examples(example_inputs, inputs, preprocessing, model) -> Tuple[torch.Tenso
         raise InputError(f"export: preprocessing: a {type(preprocessing).__name__}: expected Texts(…) or Images(…)")
     else:
         examples = tuple(
-            torch.zeros([2 if size == -1 else size for size in spec.shape], dtype=spec.dtype)
+            torch.zeros([size if size != -1 else 2 if i == 0 else 8 for i, size in enumerate(spec.shape)], dtype=spec.dtype)
             for spec in map(lambda spec: TensorSpec(*spec), inputs.values())
         )
     return tuple(example.to(device) for example in examples)
@@ -143,13 +150,17 @@ def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...]) -> tor
     if isinstance(model, torch.jit.ScriptModule):
         return model
     try:
-        return torch.jit.script(model)
+        script = torch.jit.script(model)
+        script(*examples)
+        torch.jit.save(script, io.BytesIO())
+        return script
     except Exception as no_script:  # the compiler raises what it likes, and tracing takes more
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", torch.jit.TracerWarning)
                 traced = torch.jit.trace(model, examples, check_trace=False)
             _check_traced(model, traced, examples, [str(warning.message) for warning in caught])
+            torch.jit.save(traced, io.BytesIO())
             return traced
         except InputError:
             raise
@@ -168,21 +179,29 @@ def _others(examples: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
     )
 
 
+def _with_rows(examples: Tuple[torch.Tensor, ...], rows: int) -> Tuple[torch.Tensor, ...]:
+    """As many rows: the first one, again and again."""
+    return tuple(
+        example[:1].expand(rows, *example.shape[1:]).clone() if example.dim() > 0 and example.shape[0] > 0 else example
+        for example in examples
+    )
+
+
 def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, examples, warned: List[str]) -> None:
     """Tracing writes down what forward did for these inputs: InputError where it gives another answer for others."""
-    others = _others(examples)
-    try:
-        wanted = _leaves(model(*others))
-    except Exception:  # a model may refuse values, in its own words: then there is nothing to compare
-        wanted = []
-    for expected, given in zip(wanted, _leaves(traced(*others)) if wanted else []):
-        if torch.allclose(expected, given, rtol=1e-3, atol=1e-4, equal_nan=True):
+    for others in (_others(examples), _others(_with_rows(examples, 3))):
+        try:
+            wanted = _leaves(model(*others))
+        except Exception:  # a model may refuse values, in its own words, or other rows: then there is nothing to compare
             continue
-        reasons = "\n".join(warned) or "forward chooses by its inputs' values, or by chance"
-        raise InputError(
-            f"export: {type(model).__name__} cannot be compiled by torch.jit.script, and traced it answers other inputs otherwise "
-            f"than the model does: {reasons}"
-        )
+        for expected, given in zip(wanted, _leaves(traced(*others))):
+            if expected.shape == given.shape and torch.allclose(expected, given, rtol=1e-3, atol=1e-4, equal_nan=True):
+                continue
+            reasons = "\n".join(warned) or "forward chooses by its inputs' values or sizes, or by chance"
+            raise InputError(
+                f"export: {type(model).__name__} cannot be compiled by torch.jit.script, and traced it answers other inputs "
+                f"otherwise than the model does: {reasons}"
+            )
     for message in warned:
         warnings.warn(f"export: traced: {message}", torch.jit.TracerWarning, stacklevel=4)
 
@@ -215,6 +234,25 @@ def _outputs(script: torch.jit.ScriptModule, examples, max_batch_size: int) -> D
     if not isinstance(result, tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in result):
         raise InputError(f"export: forward returns a {type(result).__name__}: expected a tensor, or a tuple of tensors")
     return {f"output_{i}": TensorSpec(tensor.dtype, _batch_of(tensor, max_batch_size)) for i, tensor in enumerate(result)}
+
+
+def _open_sizes(outputs: Dict[str, TensorSpec], script: torch.jit.ScriptModule, inputs, examples) -> None:
+    """Of sizes behind the batch's that inputs leave open: an output's that are others with others are open, too."""
+    specs = [TensorSpec(*spec) for spec in inputs.values()]
+    if not any(-1 in list(spec.shape)[1:] for spec in specs):
+        return
+    larger = tuple(
+        torch.zeros([size + 1 if i > 0 and spec.shape[i] == -1 else size for i, size in enumerate(e.shape)]).to(e)
+        for spec, e in zip(specs, examples)
+    )
+    try:
+        results = _leaves(script(*larger))
+    except Exception:  # sizes that go together, and are not the same
+        return
+    for (name, spec), result in zip(list(outputs.items()), results):
+        if len(spec.shape) == result.dim():
+            sizes = [-1 if size != new else size for size, new in zip(spec.shape, result.shape)]
+            outputs[name] = TensorSpec(spec.dtype, [spec.shape[0], *sizes[1:]])
 
 
 def _triples(tensors: Dict[str, TensorSpec]) -> List[Tuple[str, torch.dtype, List[int]]]:

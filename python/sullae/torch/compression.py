@@ -51,7 +51,7 @@ class _CastCompressor(Compressor):
 
 
 class FP16Compressor(_CastCompressor):
-    """Floating-point values as float16."""
+    """Floating-point values as float16; of gradients those of float32."""
 
     name = "float16"
     dtype = torch.float16

@@ -38,11 +38,16 @@ def broadcast_object(
 ) -> Any:
     """Root's object, pickled, on every rank; what other ranks give is ignored. Do not broadcast objects from programs that
     you do not trust: unpickling runs code."""
-    name = name or "broadcast_object"
+    return _broadcast_made(lambda: obj, root_rank, name or "broadcast_object", process_set)
+
+
+def _broadcast_made(make: Callable[[], Any], root_rank: int, name: str, process_set: ProcessSet) -> Any:
+    """What ``make()`` gives on root: where it fails, the others are told."""
     is_root = process_set.rank() == process_set.place_of(root_rank)
     data, error = torch.empty(0, dtype=torch.uint8), None
     if is_root:
         try:
+            obj = make()
             data = _to_bytes(obj)
         except Exception as reason:  # whatever an object's own methods raise; the others are told, and wait for nothing
             error = reason
@@ -110,6 +115,10 @@ class _Place:
         self.dtype = tensor.dtype
 
 
+def _like(value: Any, items: List[Any]) -> Any:
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+
+
 def _take_tensors(value: Any, tensors: List[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors.append(value)
@@ -117,7 +126,7 @@ def _take_tensors(value: Any, tensors: List[torch.Tensor]) -> Any:
     if isinstance(value, dict):
         return {key: _take_tensors(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_take_tensors(item, tensors) for item in value)
+        return _like(value, [_take_tensors(item, tensors) for item in value])
     return value
 
 
@@ -129,7 +138,7 @@ def _put_tensors(value: Any, tensors: Dict[int, torch.Tensor]) -> Any:
     if isinstance(value, dict):
         return {key: _put_tensors(item, tensors) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_put_tensors(item, tensors) for item in value)
+        return _like(value, [_put_tensors(item, tensors) for item in value])
     return value
 
 
@@ -143,8 +152,9 @@ def broadcast_optimizer_state(
     rank takes a step for it. ``model`` is taken for Horovod's sake."""
     is_root = process_set.rank() == process_set.place_of(root_rank)
     own: List[torch.Tensor] = []
-    state = _take_tensors(optimizer.state_dict(), own) if is_root else None
-    state = broadcast_object(state, root_rank, "optimizer state", process_set)
+    state = _broadcast_made(
+        lambda: _take_tensors(optimizer.state_dict(), own), root_rank, "optimizer state", process_set
+    )
     tensors: Dict[int, torch.Tensor] = dict(enumerate(own))
     if not is_root:
         state = _put_tensors(state, tensors)

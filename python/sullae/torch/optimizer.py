@@ -5,7 +5,7 @@ import functools
 import itertools
 import warnings
 import weakref
-from typing import Callable, Iterable, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Callable, Iterable, List, Optional, Tuple, Type, Union
 
 import torch
 
@@ -26,7 +26,7 @@ def of_all_ranks() -> List["_DistributedOptimizer"]:
     return [optimizer for optimizer in _of_all_ranks if not optimizer._world.has_left]
 
 
-class _DistributedOptimizer:
+class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
     """What DistributedOptimizer() adds to a class of optimizers."""
 
     _gradients: Optional[_core.DistributedGradients]
@@ -35,6 +35,7 @@ class _DistributedOptimizer:
     _named: List[Tuple[str, torch.Tensor]]
     _frozen: List[torch.Tensor]
     _synchronizes: bool
+    _has_closure: bool
     _world: _core.World
     backward_passes_per_step: int
     _number: int  # tells in which order this process made its optimizers
@@ -64,6 +65,7 @@ class _DistributedOptimizer:
                 self._gradients.synchronize()
             result = super().step(closure)
         else:
+            self._has_closure = True
 
             def averaged():
                 loss = closure()
@@ -123,12 +125,32 @@ class _DistributedOptimizer:
         )
 
     def join(self) -> int:
-        """This rank has run out of data: until every rank has called it, it makes the others' steps with gradients of zero,
-        so that all models stay equal. Returns the last rank to join. ``hvd.join()`` does that, and takes part in the others'
-        collectives as well."""
+        """This rank has run out of data: until every rank has called it, it makes the others' steps with gradients of zero. What the
+        program does around steps (clipping, schedules, a GradScaler) it cannot repeat, so in the end all ranks take the parameters
+        and the optimizer's state of the last rank to join, which is returned. ``hvd.join()`` does that, and takes part in the
+        others' collectives as well."""
         if not self._is_distributed():
             return 0
+        last = self.follow()
+        self.take_from(last)
+        return last
+
+    def follow(self) -> int:
+        """The others' steps; see join()."""
+        self.check_can_follow()
         return self._gradients.join(super().step, lambda: super(_DistributedOptimizer, self).zero_grad())
+
+    def check_can_follow(self) -> None:
+        if self._has_closure:
+            raise InputError("join: steps had a closure, for which this rank has no data: expected as many steps on every rank")
+
+    def take_from(self, last: int) -> None:
+        """What the rank ``last`` of its process set has become everybody's; see join()."""
+        from .objects import broadcast_optimizer_state, broadcast_parameters
+
+        root = self._process_set.ranks[last]
+        broadcast_parameters(self._named, root, self._process_set)
+        broadcast_optimizer_state(self, root, process_set=self._process_set)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """From the next step on; the same on every rank."""
@@ -155,6 +177,9 @@ def _named(optimizer, named_parameters: Optional[NamedParameters]) -> List[Tuple
             f"named_parameters: the optimizer updates {len(missing)} parameters that have no name (the first of shape "
             f"{list(missing[0].shape)}): expected all of them, as model.named_parameters() gives"
         )
+    lazy = [name for name, p in named if torch.nn.parameter.is_lazy(p)]
+    if lazy:
+        raise InputError(f"named_parameters: {lazy[0]} has no shape yet: expected a forward pass through the model before")
     own = {id(p) for p in updated}
     return [(name, p) for name, p in named if id(p) in own]
 
@@ -213,7 +238,7 @@ def compression_name(compression) -> str:
 def DistributedOptimizer(  # noqa: N802
     optimizer: torch.optim.Optimizer,
     named_parameters: Optional[NamedParameters] = None,
-    compression: Union[Compressor, str] = Compression.none,
+    compression: Union[Type[Compressor], Compressor, str] = Compression.none,
     backward_passes_per_step: int = 1,
     op: ReduceOp = Average,
     gradient_predivide_factor: float = 1.0,
@@ -224,7 +249,7 @@ def DistributedOptimizer(  # noqa: N802
     bucket_bytes: int = 4 << 20,
     overlap: bool = True,
     after_backward: bool = True,
-) -> torch.optim.Optimizer:
+) -> "_DistributedOptimizer":
     """``optimizer``, of the same class and with the same parameters and state, whose steps use the average of all ranks'
     gradients. Collective: every rank gives the same parameters, in the same order. What requires gradients later is taken in
     by the next ``zero_grad()``, and by ``add_param_group()``.
@@ -261,6 +286,7 @@ def DistributedOptimizer(  # noqa: N802
     distributed = kind.__new__(kind)
     distributed.__dict__ = optimizer.__dict__  # its parameters, options, state and hooks
     distributed._synchronizes = True
+    distributed._has_closure = False
     distributed._number = next(_numbers)
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None

@@ -65,4 +65,6 @@ def grouped_allgather(
 ) -> List[torch.Tensor]:
     """Several, of one type, as one operation."""
     check(*tensors)
+    if not tensors:
+        return []
     return list(Allgather.apply(name, process_set, *tensors))

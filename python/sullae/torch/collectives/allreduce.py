@@ -1,14 +1,15 @@
 """Sums, averages and other reductions."""
 
+import zlib
 from typing import Callable, List, Optional, Sequence
 
 import torch
 
 from ... import _core
-from ...errors import InputError
+from ...errors import InputError, MismatchError
 from ..compression import Compression
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Adasum, Average, ReduceOp, chosen
+from ..reduce_ops import Adasum, Average, ReduceOp, Sum, chosen
 from .handle import Handle, check, check_in_place, first, synchronize
 
 
@@ -167,6 +168,8 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
     """Several tensors of one type become their reductions, as one operation."""
+    if not tensors:
+        return []
     return synchronize(
         grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     )
@@ -178,17 +181,29 @@ def sparse_allreduce_async(
     op: ReduceOp,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], torch.Tensor]:
-    """The sum or average of sparse tensors, as rows and indices. Call the result to wait for it."""
+    """The sum or average of sparse tensors, as rows and indices. Call the result to wait for it. Raises MismatchError on every rank
+    where their sizes or types differ."""
     if not tensor.is_sparse:
         raise InputError("sparse_allreduce_async: a dense tensor: expected a sparse one")
+    if op not in (Sum, Average):
+        raise InputError(f"sparse_allreduce_async: op {op}: expected Sum or Average")
+    what = f"{list(tensor.size())} of {tensor.dtype} with {tensor.sparse_dim()} sparse dimensions"
+    alike = _core.allgather_async(
+        process_set.world(), [torch.tensor([zlib.crc32(what.encode())])], f"{name}.size"
+    )
     handle = _core.allgather_async(
         process_set.world(), [tensor._indices().t().contiguous()], f"{name}.indices"
     )
     values_handle = _core.allgather_async(process_set.world(), [tensor._values()], f"{name}.values")
 
     def wait() -> torch.Tensor:
+        (sizes,) = alike.wait()
         (values,) = values_handle.wait()
         (indices,) = handle.wait()
+        if bool((sizes != sizes[0]).any()):
+            raise MismatchError(
+                f"sparse_allreduce_async '{name}': ranks have tensors of different sizes or types; this rank's is {what}"
+            )
         if op == Average:
             values = values / process_set.size()
         return torch.sparse_coo_tensor(indices.t(), values, tensor.size())
