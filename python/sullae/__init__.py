@@ -88,10 +88,12 @@ def _leave_at_exit() -> None:
     if _joined_by != _os.getpid():
         return
     # An exception has ended the program: who waits for this rank is told so, and not that it has left.
-    error = getattr(_sys, "last_value", None)
-    if error is not None and _core.is_initialized() and not _core.has_failed(_core.world()):
-        _core.fail(_core.world(), f"{type(error).__name__}: {error}")
-    shutdown()
+    error = None if hasattr(_sys, "ps1") else getattr(_sys, "last_value", None)
+    try:
+        if error is not None and _core.is_initialized() and not _core.has_failed(_core.world()):
+            _core.fail(_core.world(), f"{type(error).__name__}: {error}")
+    finally:
+        shutdown()
 
 
 def is_initialized() -> bool:

@@ -71,9 +71,15 @@ def _told_address(told: str) -> str:
     return address
 
 
+_last_store = []  # of the first rank of the job's last group
+
+
 def _create(options, _backend_options):
     store, rank, size = options.store, options.group_rank, options.group_size
     server, address = None, ""
+    if rank == 0 and not dist.is_initialized():
+        # The next one on its port shares its server: others may still read in that of one group when the next begins.
+        _last_store[:] = [store]
     if size > 1:
         # torchrun's store outlives groups, and numbers them anew after destroy_process_group().
         key = f"sullae/store/{store.add(f'sullae/joined/{rank}', 1)}"
@@ -86,9 +92,6 @@ def _create(options, _backend_options):
             address = _told_address(store.get(key).decode())
     # The first group is the job's world; others are parts of it.
     return _core.c10d_backend(rank, size, address, options.timeout, server, is_job=not dist.is_initialized())
-
-
-_kept = []  # rank 0's store, for as long as the process lives
 
 
 def _describe_job() -> None:
@@ -108,15 +111,11 @@ def _describe_job() -> None:
             free.bind(("", 0))
             master = _with_port(host, free.getsockname()[1])
         if store is not None:
-            # As torchrun's it outlives groups: others may still read in that of one when the next begins.
-            _kept.append(dist.TCPStore(host, int(master.rpartition(":")[2]), None, True, wait_for_workers=False))
             store.set("torch/master", master)
     else:
         master = store.get("torch/master")
     host, _, place["MASTER_PORT"] = master.rpartition(":")
     place["MASTER_ADDR"] = host.strip("[]")
-    if store is not None:
-        place["TORCHELASTIC_USE_AGENT_STORE"] = "True"
 
 
 # Those of a program that ends with an exception, or without destroy_process_group().

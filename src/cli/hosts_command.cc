@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/split.h"
 #include "cli/commands.h"
 #include "launch/elastic/host_list.h"
 #include "sullae/error.h"
@@ -36,9 +39,14 @@ class HostsCommand final : public Command {
       print(job_);
     } else if (remove_->parsed()) {
       std::vector<std::string> names;
-      if (hosts_.find(':') != std::string::npos && hosts_.find('[') == std::string::npos)
-        throw InputError(fmt::format(
-            "sullae hosts remove {}: hosts go with all their slots: expected names alone", hosts_));
+      for (const auto& word : split(hosts_, ',')) {
+        // More colons are an address of version 6.
+        if (std::ranges::count(word, ':') == 1)
+          throw InputError(
+              fmt::format("sullae hosts remove {}: hosts go with all their slots: expected names "
+                          "alone",
+                          hosts_));
+      }
       for (const Host& host : parse_hosts(hosts_)) names.push_back(host.name);
       elastic::remove_hosts(job_, names);
       print(job_);

@@ -215,11 +215,15 @@ class Server::Impl final : public SessionHost {
   void start(tcp::socket socket) {
     boost::system::error_code ignored;
     if (connections() >= max_connections_) {
-      constexpr std::string_view kBusy =
-          "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: "
-          "application/json\r\nContent-Length: 88\r\n\r\n"
-          R"({"error":"there are as many connections as may be (--max-connections): try again later"})";
-      socket.write_some(net::buffer(kBusy), ignored);
+      static const std::string busy = [] {
+        const std::string_view body =
+            R"({"error":"there are as many connections as may be (--max-connections): try again later"})";
+        return fmt::format(
+            "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: "
+            "application/json\r\nContent-Length: {}\r\n\r\n{}",
+            body.size(), body);
+      }();
+      socket.write_some(net::buffer(busy), ignored);
       return;
     }
     // Small answers must not wait for the client's acknowledgement of the one before.

@@ -33,6 +33,8 @@ constexpr std::size_t kMaxBufferBytes = std::size_t{128} << 10;
 constexpr std::uint64_t kSmallBody = 64 << 10;
 constexpr std::uint64_t kAnyBody = ~std::uint64_t{0};
 constexpr std::size_t kReadBytes = std::size_t{16} << 10;
+// Of an answer, to be taken within read_timeout.
+constexpr std::size_t kLeastPart = std::size_t{64} << 10;
 constexpr auto kLinger = std::chrono::seconds(2);
 // For a request that is on its way when the server is to end.
 constexpr std::chrono::milliseconds kLastMoment{100};
@@ -253,16 +255,19 @@ class StreamSession final : public Session,
       message_->prepare_payload();
     }
     serializer_.emplace(*message_);
-    write_some();
+    write_some(kLeastPart);
   }
 
-  // Whoever takes a part in time has as long for the next one.
-  void write_some() {
-    tcp_stream().expires_after(host_.options().read_timeout);
+  // Whoever takes a part in time has as long for the next one. `taken`: since the limit was set.
+  void write_some(std::size_t taken) {
+    const bool has_part = taken >= kLeastPart;
+    if (has_part) tcp_stream().expires_after(host_.options().read_timeout);
+    const std::size_t before = has_part ? 0 : taken;
     beast::http::async_write_some(
-        stream_, *serializer_, [self = this->shared_from_this()](ErrorCode error, std::size_t) {
+        stream_, *serializer_,
+        [self = this->shared_from_this(), before](ErrorCode error, std::size_t bytes) {
           if (error) return;
-          if (!self->serializer_->is_done()) return self->write_some();
+          if (!self->serializer_->is_done()) return self->write_some(before + bytes);
           self->tcp_stream().expires_never();
           self->serializer_.reset();
           const auto sent = self->sent_memory_ ? self->sent_memory_->bytes() : 0;

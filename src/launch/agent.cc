@@ -189,8 +189,8 @@ class Agent {
       try {
         start_rank(spec, spec.ranks[i], spec.slots[i], own);
       } catch (const Error& error) {
-        // Others run here, which are not to end with a program that was taken away meanwhile, say.
-        if (!started_) throw;
+        // A program that was taken away meanwhile, say, is no reason for others to end.
+        if (!spec.may_fail) throw;
         send(FrameType::standard_error, spec.ranks[i], fmt::format("{}\n", error.what()));
         send(FrameType::ended, spec.ranks[i], fmt::to_string(kNotFound << 8));
       }
@@ -286,6 +286,7 @@ std::string AgentSpec::to_json() const {
                         {"slots", slots},
                         {"host_slots", host_slots},
                         {"more_to_come", more_to_come},
+                        {"may_fail", may_fail},
                         {"bind", bind},
                         {"cpus_per_rank", cpus_per_rank}}
       .dump();
@@ -303,6 +304,7 @@ AgentSpec AgentSpec::from_json(const std::string& text) {
   json.at("slots").get_to(spec.slots);
   json.at("host_slots").get_to(spec.host_slots);
   json.at("more_to_come").get_to(spec.more_to_come);
+  json.at("may_fail").get_to(spec.may_fail);
   json.at("bind").get_to(spec.bind);
   json.at("cpus_per_rank").get_to(spec.cpus_per_rank);
   return spec;

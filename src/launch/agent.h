@@ -25,6 +25,8 @@ struct AgentSpec {
   int host_slots = 0;
   /// Others may follow: the agent ends when the launcher lets it go, and not with its ranks.
   bool more_to_come = false;
+  /// What cannot be started ends with 127, and others go on; else the agent has failed.
+  bool may_fail = false;
   /// Processors that each rank gets; 0 divides the host's.
   int cpus_per_rank = 0;
   bool bind = true;

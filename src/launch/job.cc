@@ -39,12 +39,15 @@ int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+namespace {
+
+thread_local RankOutput* output_of_job = nullptr;  // behind what its ranks have written
+
+}  // namespace
+
 void say(const std::string& text) {
+  if (output_of_job != nullptr) return output_of_job->say(fmt::format("sullae run: {}", text));
   const std::string line = fmt::format("sullae run: {}\n", text);
-  // Nobody waits for who does not read it.
-  constexpr int kLimit = 1000;
-  pollfd polled{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&polled, 1, kLimit) == 0) return;
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -58,6 +61,7 @@ Job::Job(const JobOptions& options)
       secret_(draw_secret()),
       id_(fmt::format("{}-{}-{}", host_name(), ::getpid(), std::time(nullptr))) {
   adopt_orphans();
+  output_of_job = &output_;
 }
 
 // Agents kill their ranks when their input closes.
@@ -71,6 +75,7 @@ Job::~Job() {
   if (!left.empty())
     say(fmt::format("processes {} have not ended although they were killed",
                     fmt::join(left, ", ")));
+  output_of_job = nullptr;
 }
 
 int Job::run() {
@@ -139,6 +144,7 @@ void Job::turn() {
   const std::size_t agents = agents_.size();
   // Where nobody takes what ranks write, they wait; but for one that is to end, whose end nobody waits for.
   const bool has_room = !output_.is_full() || ending_;
+  if (!has_room) on_pause();
   for (const RunningAgent& agent : agents_) {
     polled.push_back({has_room ? agent.channel.output.get() : -1, POLLIN, 0});
     polled.push_back({agent.unsent.empty() ? -1 : agent.channel.input.get(), POLLOUT, 0});
@@ -168,14 +174,15 @@ void Job::finish_output() {
   constexpr std::chrono::seconds kLastMoment{1};
   output_.finish_all();
   std::optional<Deadline> limit;
+  bool is_asked = asked_to_end_;
   while (output_.has_more() && !(limit && limit->passed())) {
-    if (asked_to_end_ && !limit) limit.emplace(kLastMoment, "the limit for the last output");
+    if (is_asked && !limit) limit.emplace(kLastMoment, "the limit for the last output");
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
     output_.add_to_poll(polled);
     ::poll(polled.data(), polled.size(), 100);
-    if (polled[0].revents != 0) on_signals();
     output_.send_on();
-    check_deadlines();
+    // The job is over, and what became of it stays so.
+    is_asked = is_asked || signals_.next() || (job_deadline_ && job_deadline_->passed());
   }
 }
 
@@ -202,7 +209,7 @@ int Job::signal_for_ranks(int signal) const {
 void Job::listen(RunningAgent& agent) {
   std::array<char, 65536> buffer;
   const auto n = ::read(agent.channel.output.get(), buffer.data(), buffer.size());
-  if (n < 0 && errno == EINTR) return;
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (n <= 0) return on_agent_gone(agent);
   try {
     agent.reader.append({buffer.data(), static_cast<std::size_t>(n)});

@@ -71,6 +71,8 @@ class Job {
   /// Adds to what is waited for, and looks at it afterwards.
   virtual void add_to_poll(std::vector<pollfd>&) {}
   virtual void after_poll(std::span<const pollfd>) {}
+  /// Nothing is heard of agents for a while, since nobody takes what ranks write: limits for that begin anew.
+  virtual void on_pause();
   /// Its user, or the batch system, ends it: before any process hears of it.
   virtual void on_asked_to_end() {}
   virtual std::chrono::milliseconds poll_limit() const { return std::chrono::milliseconds{1000}; }

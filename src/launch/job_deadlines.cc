@@ -25,6 +25,10 @@ int Job::time_to_wait() const {
   return static_cast<int>(limit.count());
 }
 
+void Job::on_pause() {
+  if (connect_deadline_) connect_deadline_.emplace(options_.connect_timeout, "--connect-timeout");
+}
+
 void Job::check_deadlines() {
   const auto answers = [](const RunningAgent& agent) {
     return agent.ready || agent.gone;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,16 +22,24 @@ namespace {
 // A line that grows beyond this is written in pieces.
 constexpr std::size_t kLongestLine = 65536;
 
-// Above it nobody has more to read for a while; and what is more than ever comes then, where nobody waits for its reader.
 constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
-constexpr std::size_t kMostKept = 4 * kMostWaiting;
+// Of a job that ends, whose ranks nobody lets wait any more.
+constexpr std::size_t kMostKept = std::size_t{64} << 20;
 constexpr std::chrono::seconds kLastMoment{1};
+
+bool are_one_file(int a, int b) {
+  struct stat one {};
+  struct stat other {};
+  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
 
 constexpr int kColours[] = {36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91};
 
 }  // namespace
 
-RankOutput::RankOutput(OutputOptions options) : options_(std::move(options)) {
+RankOutput::RankOutput(OutputOptions options)
+    : options_(std::move(options)), is_one_(are_one_file(STDOUT_FILENO, STDERR_FILENO)) {
   if (options_.directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.directory, error);
@@ -157,9 +166,19 @@ void RankOutput::write_line(int rank, int descriptor, std::string_view line) {
   } else {
     text = fmt::format("{}\n", line);
   }
-  if (!open_ || waiting_[0].size() + waiting_[1].size() > kMostKept) return;
-  waiting_[static_cast<std::size_t>(descriptor - 1)] += text;
-  send_on(descriptor);
+  put(descriptor, text);
+}
+
+void RankOutput::say(std::string_view line) { put(STDERR_FILENO, fmt::format("{}\n", line)); }
+
+void RankOutput::put(int descriptor, std::string_view text) {
+  if (!open_ && descriptor == STDOUT_FILENO) return;
+  const int queue = is_one_ ? STDOUT_FILENO : descriptor;
+  std::string& waiting = waiting_[static_cast<std::size_t>(queue - 1)];
+  if (waiting.size() > kMostKept)
+    return say_once("nobody reads what ranks write, and more than 64 MB of it is left out");
+  waiting += text;
+  send_on(queue);
 }
 
 }  // namespace sullae

@@ -43,11 +43,13 @@ class RankOutput {
   void finish(int rank);
   /// That of all ranks.
   void finish_all();
+  /// A line of the launcher's own, to standard error.
+  void say(std::string_view line);
   /// False once nobody reads the output any more.
   bool open() const { return open_; }
 
   // What is written waits here for who reads it, and the caller waits for other things beside.
-  /// Whether so much waits that no more is to be written. Lines are dropped above four times as much.
+  /// Whether so much waits that no more is to be written.
   bool is_full() const;
   bool has_more() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
   void add_to_poll(std::vector<pollfd>& polled) const;
@@ -60,13 +62,16 @@ class RankOutput {
   void write_line(int rank, int descriptor, std::string_view line);
   void say_once(const std::string& what);
   void send_on(int descriptor);
+  void put(int descriptor, std::string_view text);
 
   OutputOptions options_;
   std::map<std::pair<int, int>, std::string> partial_;  // by rank and descriptor
   std::map<int, std::ofstream> files_;                  // of ranks that run
-  std::set<int> begun_;                 // whose files are not to be emptied any more
-  std::set<std::string> said_;          // what cannot be written, and why
-  std::array<std::string, 2> waiting_;  // of standard output and standard error
+  std::set<int> begun_;         // whose files are not to be emptied any more
+  std::set<std::string> said_;  // what cannot be written, and why
+  // Of standard output and standard error; where those are one, of both, so that lines stay whole and in their order.
+  std::array<std::string, 2> waiting_;
+  bool is_one_;
   bool open_ = true;
 };
 

@@ -102,7 +102,8 @@ class Learner {
     for (auto one = models_.begin(); one != models_.end();) {
       const auto model = one++;
       if (model->second->is_in_place()) continue;
-      attempt(model->first, [&] {
+      const std::string name = model->first;  // which goes with the model
+      attempt(name, [&] {
         model->second->expect_no_old_log();
         models_.erase(model);
       });

@@ -45,8 +45,9 @@ struct VersionMetrics {
   Counter failure = 0;
   Counter rows = 0;
   Counter executions = 0;
-  Counter request_ns = 0;  // of those that succeeded, as all below
   Counter failure_ns = 0;
+  // Of those that succeeded.
+  Counter request_ns = 0;
   Counter queue_ns = 0;
   Counter input_ns = 0;
   Counter infer_ns = 0;

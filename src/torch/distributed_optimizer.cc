@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "sullae/torch.h"
 
@@ -80,6 +81,7 @@ class DistributedOptimizer::Impl {
         world_(world),
         op_(options.op),
         parameters_(count_parameters(optimizer)),
+        given_(parameters.values()),
         gradients_(parameters, in_order(options), world) {
     check_covers(optimizer, parameters);
   }
@@ -123,14 +125,17 @@ class DistributedOptimizer::Impl {
       throw InputError(
           "DistributedOptimizer: join() does not go with step(closure), for which this rank has no "
           "data: expected as many steps on every rank");
-    const int last =
-        gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
+    const int last = gradients_.join([this] { optimizer_.step(); }, [this] { clear_optimizer(); });
     // Whose steps were the program's own, with all that it does around them.
     const torch::NoGradGuard guard;
-    for (const auto& group : optimizer_.param_groups()) {
-      for (const torch::Tensor& parameter : group.params()) broadcast(parameter, last, world_);
-    }
-    broadcast_optimizer_state(optimizer_, last, world_);
+    std::vector<torch::Tensor> all = given_;
+    for (const auto& group : optimizer_.param_groups())
+      all.insert(all.end(), group.params().begin(), group.params().end());
+    for (const torch::Tensor& parameter : all) broadcast(parameter, last, world_);
+    // A state goes to one device.
+    const bool is_on_one = std::ranges::all_of(
+        all, [&](const auto& parameter) { return parameter.device() == all.front().device(); });
+    if (is_on_one) broadcast_optimizer_state(optimizer_, last, world_);
     return last;
   }
 
@@ -168,6 +173,7 @@ class DistributedOptimizer::Impl {
   ReduceOp op_;
   bool has_closure_ = false;
   std::size_t parameters_ = 0;  // of the optimizer, when this was made
+  std::vector<torch::Tensor> given_;
   DistributedGradients gradients_;
 };
 

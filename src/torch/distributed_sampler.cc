@@ -51,10 +51,11 @@ void DistributedSampler::make_indices() {
 
 void DistributedSampler::reset(detail::OptionalSize new_size) {
   const bool is_same = made_for_.sets == epoch_->sets;  // none was set meanwhile
+  const bool is_resized = new_size.has_value() && *new_size != dataset_size_;
   // The rest of what was loaded is to come.
-  if (is_loaded_ && is_same && !new_size.has_value()) return;
+  if (is_loaded_ && is_same && !is_resized) return;
   is_loaded_ = false;
-  if (new_size.has_value()) dataset_size_ = *new_size;
+  if (is_resized) dataset_size_ = *new_size;
   if (position_ > 0 && is_same) *epoch_ = {.number = epoch_->number + 1, .sets = epoch_->sets};
   make_indices();
 }

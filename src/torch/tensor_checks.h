@@ -17,6 +17,7 @@ inline std::size_t count_of(const torch::Tensor& tensor) {
 }
 
 /// Throw InputError.
+/// It has values, which are as they are in memory.
 void check_defined(const torch::Tensor& tensor, const char* what);
 /// Each element has a place of its own.
 void check_writable(const torch::Tensor& tensor, const char* what);

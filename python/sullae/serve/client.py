@@ -171,9 +171,11 @@ def _encode(name: str, value: Any) -> Tuple[Dict[str, Any], bytes]:
 
             datatype, value = "BF16", value.contiguous().view(torch.int16)
         value = value.numpy()
-    is_array = isinstance(value, (numpy.ndarray, numpy.generic))
+    leaf = value
+    while isinstance(leaf, (list, tuple)) and leaf:
+        leaf = leaf[0]
     array = numpy.asarray([value] if isinstance(value, (str, bytes)) else value)
-    if array.dtype == numpy.float64 and not is_array:
+    if array.dtype == numpy.float64 and type(leaf) in (float, int):
         array = array.astype(numpy.float32)  # Python has one kind, and models mostly the other
     if array.dtype.kind == "U" or array.dtype.kind == "S" or array.dtype == object:
         # numpy's own bytes lose zeros at the end, so what was given is taken.

@@ -81,7 +81,7 @@ def export(
         warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript's age
         warnings.simplefilter("ignore", FutureWarning)
         examples = _examples(example_inputs, inputs, preprocessing, model)
-        script = _compiled(model, examples)
+        script = _compiled(model, examples, max_batch_size)
         if preprocessing is None:
             if inputs is None:
                 names = _argument_names(script, len(examples))
@@ -109,7 +109,8 @@ def export(
 def _in_evaluation(model: torch.nn.Module):
     # A frozen module has no mode, which is evaluation.
     modes = [(module, module.training) for module in model.modules() if hasattr(module, "training")]
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]  # forward may count in them
+    # Forward may count in them.
+    buffers = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers() if not torch.nn.parameter.is_lazy(buffer)]
     if modes:
         model.eval()
     try:
@@ -117,8 +118,8 @@ def _in_evaluation(model: torch.nn.Module):
     finally:
         for module, training in modes:
             module.training = training
-        for buffer, before in buffers:
-            if not buffer.is_inference():
+        for buffer, version, before in buffers:
+            if buffer._version != version:
                 buffer.copy_(before)
 
 
@@ -133,7 +134,7 @@ def _examples(example_inputs, inputs, preprocessing, model) -> Tuple[torch.Tenso
         if not examples or not all(isinstance(example, torch.Tensor) for example in examples):
             raise InputError("export: example_inputs: expected a tensor, or a list of tensors")
     elif isinstance(preprocessing, Texts):
-        examples = (torch.ones(2, 2, dtype=torch.int64), torch.full((2,), 2))
+        examples = (torch.ones(2, 12, dtype=torch.int64), torch.full((2,), 12))  # as the server tries it
     elif isinstance(preprocessing, Images):
         examples = (torch.zeros(2, preprocessing.channels, preprocessing.size, preprocessing.size),)
     elif preprocessing is not None:
@@ -146,7 +147,7 @@ def _examples(example_inputs, inputs, preprocessing, model) -> Tuple[torch.Tenso
     return tuple(example.to(device) for example in examples)
 
 
-def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...]) -> torch.jit.ScriptModule:
+def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], max_batch_size: int) -> torch.jit.ScriptModule:
     if isinstance(model, torch.jit.ScriptModule):
         return model
     try:
@@ -159,12 +160,16 @@ def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...]) -> tor
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", torch.jit.TracerWarning)
                 traced = torch.jit.trace(model, examples, check_trace=False)
-            _check_traced(model, traced, examples, [str(warning.message) for warning in caught])
+            _check_traced(model, traced, examples, max_batch_size, [str(warning.message) for warning in caught])
             torch.jit.save(traced, io.BytesIO())
             return traced
         except InputError:
             raise
         except Exception as no_trace:
+            try:
+                model(*examples)
+            except Exception as error:
+                raise InputError(f"export: forward fails: {error}") from error
             raise InputError(
                 f"export: {type(model).__name__} cannot be compiled ({no_script}), nor traced with inputs of the shapes "
                 f"{[list(example.shape) for example in examples]} ({no_trace})"
@@ -187,14 +192,19 @@ def _with_rows(examples: Tuple[torch.Tensor, ...], rows: int) -> Tuple[torch.Ten
     )
 
 
-def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, examples, warned: List[str]) -> None:
+def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, examples, max_batch_size: int, warned: List[str]) -> None:
     """Tracing writes down what forward did for these inputs: InputError where it gives another answer for others."""
-    for others in (_others(examples), _others(_with_rows(examples, 3))):
+    tried = [examples, _with_rows(examples, 3)] if max_batch_size > 0 else [examples]
+    for others in map(_others, tried):
         try:
             wanted = _leaves(model(*others))
         except Exception:  # a model may refuse values, in its own words, or other rows: then there is nothing to compare
             continue
-        for expected, given in zip(wanted, _leaves(traced(*others))):
+        try:
+            answers = _leaves(traced(*others))
+        except Exception:  # with another number of rows, which is told where those are tried
+            continue
+        for expected, given in zip(wanted, answers):
             if expected.shape == given.shape and torch.allclose(expected, given, rtol=1e-3, atol=1e-4, equal_nan=True):
                 continue
             reasons = "\n".join(warned) or "forward chooses by its inputs' values or sizes, or by chance"
@@ -242,7 +252,7 @@ def _open_sizes(outputs: Dict[str, TensorSpec], script: torch.jit.ScriptModule, 
     if not any(-1 in list(spec.shape)[1:] for spec in specs):
         return
     larger = tuple(
-        torch.zeros([size + 1 if i > 0 and spec.shape[i] == -1 else size for i, size in enumerate(e.shape)]).to(e)
+        torch.zeros([2 * size if i > 0 and spec.shape[i] == -1 else size for i, size in enumerate(e.shape)]).to(e)
         for spec, e in zip(specs, examples)
     )
     try:

@@ -26,4 +26,4 @@ def join(device: int = -1) -> int:
     joined.wait()
     for optimizer, rank in zip(optimizers, last):
         optimizer.take_from(rank)
-    return joined.source
+    return last[0] if last else joined.source

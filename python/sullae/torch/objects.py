@@ -1,7 +1,7 @@
 """Equal starts: parameters, optimizer state and any Python object from one rank to all."""
 
 import pickle
-from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
 

@@ -35,7 +35,7 @@ class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
     _named: List[Tuple[str, torch.Tensor]]
     _frozen: List[torch.Tensor]
     _synchronizes: bool
-    _has_closure: bool
+    _evaluates: bool  # the model several times a step, as LBFGS does
     _world: _core.World
     backward_passes_per_step: int
     _number: int  # tells in which order this process made its optimizers
@@ -65,14 +65,16 @@ class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
                 self._gradients.synchronize()
             result = super().step(closure)
         else:
-            self._has_closure = True
+            evaluations = itertools.count()
 
             def averaged():
+                next(evaluations)
                 loss = closure()
                 self._gradients.synchronize()
                 return loss
 
             result = super().step(averaged)
+            self._evaluates = self._evaluates or next(evaluations) > 1
         self._gradients.stepped()
         return result
 
@@ -136,13 +138,15 @@ class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
         return last
 
     def follow(self) -> int:
-        """The others' steps; see join()."""
+        """The others' steps, up to those of the rank of its process set that is returned; see join()."""
         self.check_can_follow()
         return self._gradients.join(super().step, lambda: super(_DistributedOptimizer, self).zero_grad())
 
     def check_can_follow(self) -> None:
-        if self._has_closure:
-            raise InputError("join: steps had a closure, for which this rank has no data: expected as many steps on every rank")
+        if self._is_distributed() and self._evaluates:
+            raise InputError(
+                "join: steps evaluate the model several times, for which this rank has no data: expected as many steps on every rank"
+            )
 
     def take_from(self, last: int) -> None:
         """What the rank ``last`` of its process set has become everybody's; see join()."""
@@ -286,7 +290,7 @@ def DistributedOptimizer(  # noqa: N802
     distributed = kind.__new__(kind)
     distributed.__dict__ = optimizer.__dict__  # its parameters, options, state and hooks
     distributed._synchronizes = True
-    distributed._has_closure = False
+    distributed._evaluates = False
     distributed._number = next(_numbers)
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None

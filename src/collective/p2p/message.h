@@ -1,5 +1,4 @@
-// A message that carries the signature in front of the values, so that small collectives are
-// checked without a message more.
+// A message that carries the signature in front of the values, so that who receives it knows what it is of.
 #pragma once
 
 #include <cstddef>

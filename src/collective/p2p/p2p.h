@@ -121,8 +121,8 @@ inline constexpr std::size_t kLatencyBytes = std::size_t{16} << 10;
 // Allreduce algorithms. Each leaves the same bits on every rank.
 
 /// log2 P exchanges of everything: the fewest messages, for small buffers. Ranks beyond the largest
-/// power of two fold their values into a partner first. The signature travels with the first
-/// message.
+/// power of two fold their values into a partner first. The signature travels with the values, and, where there are more than two
+/// ranks, beside them to a neighbour.
 void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature,
                                   const Reduction& reduction);
 /// Rabenseifner's: recursive halving, then recursive doubling. 2 log2 P messages and 2 (P-1)/P of

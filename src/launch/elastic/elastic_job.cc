@@ -109,7 +109,9 @@ void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
   const bool left = found->second.left || (was_stopped && status != 0);
   workers_.erase(found);
   const Ending ending_of = left ? Ending::left : status == 0 ? Ending::done : Ending::failed;
-  const auto how = fmt::format("(process {}) {}", pid_of(id), describe_status(status));
+  const auto& pid = pid_of(id);  // none of what was not started
+  const auto how = pid.empty() ? describe_status(status)
+                               : fmt::format("(process {}) {}", pid, describe_status(status));
   forget(id);
   if (ending_of == Ending::failed && !ending()) {
     failure_code_ = exit_code_of(status);
@@ -119,6 +121,7 @@ void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
     }
   }
   membership_.ended(id, ending_of, how, Clock::now());
+  if (membership_.finishes_without_one()) fail_with(failure_code_);
   act();
 }
 
@@ -152,6 +155,11 @@ void ElasticJob::on_host_taken_back(RunningAgent& agent, const std::string& why)
 void ElasticJob::on_agent_failed(RunningAgent& agent, const std::string& why) {
   if (membership_.generation().number < 0) return Job::on_agent_failed(agent, why);
   give_up(agent, why);
+}
+
+void ElasticJob::on_pause() {
+  Job::on_pause();
+  for (auto& [worker, since] : silent_since_) since = Clock::now();
 }
 
 void ElasticJob::on_asked_to_end() {

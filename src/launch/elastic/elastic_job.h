@@ -42,6 +42,7 @@ class ElasticJob final : public Job {
   void add_to_poll(std::vector<pollfd>& polled) override;
   void after_poll(std::span<const pollfd> polled) override;
   void on_asked_to_end() override;
+  void on_pause() override;
   Milliseconds poll_limit() const override;
 
   void on_key(const std::string& key, const std::string& value);

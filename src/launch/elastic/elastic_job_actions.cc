@@ -50,7 +50,8 @@ void ElasticJob::act_on(const Start& start) {
                  .size = options().elastic->max_ranks,
                  .slots = {start.slot},
                  .host_slots = start.slots,
-                 .more_to_come = true};
+                 .more_to_come = true,
+                 .may_fail = membership_.generation().number >= 0};
   spec.environment[kWorkerVariable] = fmt::to_string(start.worker);
   spec.environment[kTimeoutVariable] =
       fmt::format("{:g}", std::chrono::duration<double>(options().elastic->timeout).count());

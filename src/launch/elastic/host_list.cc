@@ -54,7 +54,7 @@ void write_hosts(const fs::path& file, const std::vector<Host>& hosts) {
 // Which its launcher holds. The job is called by that one's process id, which may be another process's by now.
 fs::path lock_of(const std::string& job) { return folder() / (job + ".lock"); }
 
-bool is_live(const std::string& job) { return is_locked(lock_of(job)).value_or(false); }
+bool is_live(const std::string& job) { return is_locked(lock_of(job)).value_or(true); }
 
 fs::path file_of_running(const std::string& job) {
   auto file = file_of(job);
@@ -87,7 +87,11 @@ HostList::HostList(std::vector<Host> hosts)
     : file_(file_of(fmt::to_string(::getpid()))),
       lock_file_(lock_of(fmt::to_string(::getpid()))),
       hosts_(std::move(hosts)) {
-  lock_ = lock_file(lock_file_, 0600, Deadline(std::chrono::seconds{10}, "the limit for its lock"));
+  const Deadline deadline(std::chrono::seconds{10}, "the limit for its lock");
+  lock_ = lock_file(lock_file_, 0600, deadline);
+  if (!lock_)
+    throw TimeoutError(
+        fmt::format("{}: somebody has its lock {}", lock_file_.string(), deadline.describe()));
   write_hosts(file_, hosts_);
 }
 

@@ -80,6 +80,10 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
   if (ending == Ending::done && worker.phase != Phase::member)
     ending = worker.stopped ? Ending::left : Ending::failed;
   if (ending == Ending::done) {
+    if (lacks_one_ && !std::exchange(finishes_without_one_, true))
+      actions_.push_back(Note{
+          fmt::format("worker {} on {} is done, and one of its world has failed before it was ({})",
+                      id, worker.host, reason_)});
     finishing_ = true;
     for (const auto& [other, one] : workers_) {
       if (one.phase != Phase::member) stop(other);
@@ -109,6 +113,7 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
   if (worker.phase == Phase::member && !finishing_) {
     const auto what = fmt::format("worker {} on {} {}", id, worker.host, how);
     world_ == World::none ? note_late(what) : abandon(what, now);
+    lacks_one_ = lacks_one_ || ending != Ending::left;
   }
   advance(now);
 }
@@ -243,10 +248,12 @@ void Membership::form(Time now) {
             Note{fmt::format("{}: {} of at least {} ranks are left; waiting for others", reason_,
                              chosen.size(), limits_.min_ranks)});
     }
-    if (is_first && count(Phase::starting) == 0 && !std::exchange(has_told_of_slots_, true))
+    int slots = 0;
+    for (const Host& host : hosts_) slots += host.slots;
+    if (is_first && slots > 0 && slots < wanted && !std::exchange(has_told_of_slots_, true))
       actions_.push_back(Note{fmt::format(
-          "there are slots for {} of the {} ranks to begin with (-np); waiting for hosts",
-          chosen.size(), wanted)});
+          "there are slots for {} of the {} ranks to begin with (-np); waiting for hosts", slots,
+          wanted)});
     if (now >= *below_ + limits_.timeout)
       return close(fmt::format("only {} rank{} came within {:g} s (--elastic-timeout), expected {}",
                                chosen.size(), chosen.size() == 1 ? "" : "s",
@@ -268,6 +275,7 @@ void Membership::form(Time now) {
 
 void Membership::make_world(std::vector<int> workers, Time now) {
   ++generation_.number;
+  lacks_one_ = false;
   generation_.workers = std::move(workers);
   for (const int id : generation_.workers) {
     Worker& worker = workers_.at(id);

@@ -123,6 +123,8 @@ class Membership {
   const Generation& generation() const { return generation_; }
   /// Members say that they are done: nobody comes or goes any more.
   bool finishing() const { return finishing_; }
+  /// One of them was lost before, in the same world, so that nobody knows whether what it had to do is done.
+  bool finishes_without_one() const { return finishes_without_one_; }
   /// No process is left.
   bool empty() const { return workers_.empty(); }
 
@@ -184,6 +186,8 @@ class Membership {
   Generation generation_{.number = -1};
   World world_ = World::none;
   bool finishing_ = false;
+  bool lacks_one_ = false;  // of the generation, since its world was made
+  bool finishes_without_one_ = false;
   bool failed_ = false;
   std::optional<std::string> closing_;  // why, where there is to be one more world at most
   bool has_had_last_ = false;           // and there has been

@@ -139,8 +139,8 @@ class ParameterServerOptimizer::Impl {
     void before_gradient(std::size_t index) override {
       if (passes_left_[index] > 0) return;
       throw InputError(fmt::format(
-          "{}: parameter '{}' gets a gradient after it was sent, in backward {} of a step: "
-          "expected step() after as many as overlap_backward({}) said",
+          "{}: parameter '{}' gets a gradient in backward {} of a step: expected step() after as "
+          "many as overlap_backward({}) said, after which gradients are sent",
           kOptimizer, impl_.names_[index], passes_ + 1, passes_));
     }
     void on_gradient(std::size_t index) override {

@@ -120,8 +120,8 @@ void Client::push_all(double learning_rate) {
   for (const auto item : turns_) {
     if (!has_pushed(item)) push_ahead(item, learning_rate);
   }
-  wait("the values to go on with");
   is_pushing_ = false;
+  wait("the values to go on with");
   step_ = next_step_;
 }
 

@@ -50,7 +50,7 @@ class Client {
   /// What the servers allow.
   int staleness_bound() const { return staleness_bound_; }
   const Delays& delays() const { return delays_; }
-  /// Whether gradients of a step were sent, for whose answers nobody has waited yet.
+  /// Whether gradients of a step were sent ahead, and push_all() is still to follow.
   bool is_pushing() const { return is_pushing_; }
 
  protected:

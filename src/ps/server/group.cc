@@ -177,8 +177,7 @@ void Group::answer_push(Message& message, Clocks& clocks) {
       return replies_.refuse(
           message, fmt::format("a gradient that is none of '{}', item {}", name_, header.item));
     if (!counted().contains(header.worker)) begin_to_count(header.worker);
-    const Delay delay =
-        clocks.take(header.worker, id, header.step, have_all_come() ? counted() : met());
+    const Delay delay = clocks.take(header.worker, id, header.step, met());
     answer.lead = delay.lead;
     answer.updates = delay.updates;
     if (!clocks.has_rounds()) clocks.updated();

@@ -228,10 +228,11 @@ std::int64_t ServedModel::roll_back() {
 void ServedModel::set_canary(std::int64_t number, int percent) {
   if (percent < 0 || percent > 100) refuse(fmt::format("percent {}: expected 0 to 100", percent));
   const auto found = repository::versions_in(directory_);
-  if (!found.contains(number))
-    throw RequestError(Refusal::not_found,
-                       fmt::format("model '{}' has no version {}", name_, number));
   auto lock = lock_with_ready([&] {
+    const bool ends_canary = percent == 0 && canary_percent_ > 0 && number == canary_;
+    if (!found.contains(number) && !ends_canary)
+      throw RequestError(Refusal::not_found,
+                         fmt::format("model '{}' has no version {}", name_, number));
     if (number == serving_ && percent > 0 && percent < 100)
       throw RequestError(Refusal::conflict,
                          fmt::format("model '{}': version {} answers already: expected another one "

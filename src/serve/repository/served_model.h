@@ -23,7 +23,7 @@ const char* name_of(VersionState state);
 struct VersionStatus {
   std::int64_t number = 0;
   VersionState state = VersionState::waiting;
-  /// Why it is not served.
+  /// Why it is not served; or in what it differs, while it is, from its folder.
   std::string reason;
   /// While it is loaded.
   std::shared_ptr<const Version> version;

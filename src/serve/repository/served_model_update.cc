@@ -169,6 +169,7 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
     if (!entry.version || keep.contains(number) || number == serving_) continue;
     log::info("model {}: version {} is no longer served", name_, number);
     dropped.push_back(std::exchange(entry.version, nullptr));
+    entry.status.reason.clear();
     entry.status.state =
         withdrawn_.contains(number) ? VersionState::withdrawn : VersionState::waiting;
   }

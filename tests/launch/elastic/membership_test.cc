@@ -46,6 +46,30 @@ TEST_F(Members, GoOnWithoutWhoDied) {
   EXPECT_EQ(workers(), (Workers{1, 2, 3}));
 }
 
+// It may have been the one that saves what all have trained.
+TEST_F(Members, ThatAreDoneAfterOneHasFailedAreTold) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  for (const int worker : {0, 1}) ready(worker);
+  ended(0, Ending::failed);
+  ended(1, Ending::done);
+  EXPECT_TRUE(membership_->finishing());
+  EXPECT_TRUE(membership_->finishes_without_one());
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_EQ(
+      notes_[0],
+      "worker 1 on a is done, and one of its world has failed before it was (worker 0 on a was "
+      "killed)");
+}
+
+TEST_F(Members, ThatAreDoneInAnotherWorldAreDone) {
+  begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
+  for (const int worker : {0, 1}) ready(worker);
+  ended(0, Ending::failed);
+  ready(1);
+  ended(1, Ending::done);
+  EXPECT_FALSE(membership_->finishes_without_one());
+}
+
 TEST_F(Members, WhoFailsBeforeItIsReadyIsTold) {
   begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   for (const int worker : {0, 1}) ready(worker);

@@ -205,8 +205,9 @@ TEST(ParameterServerOptimizer, SendsGradientsBeforeTheStep) {
             "worker 0 asks for the servers' values in the midst of a step, whose gradients were "
             "sent: expected step() first");
   EXPECT_EQ(error_of([&] { net(inputs(0)).square().mean().backward(); }),
-            "ParameterServerOptimizer: parameter 'out.bias' gets a gradient after it was sent, in "
-            "backward 2 of a step: expected step() after as many as overlap_backward(1) said");
+            "ParameterServerOptimizer: parameter 'out.bias' gets a gradient in backward 2 of a "
+            "step: expected step() after as many as overlap_backward(1) said, after which "
+            "gradients are sent");
   EXPECT_EQ(error_of([&] { remote.overlap_backward(); }),
             "ParameterServerOptimizer: overlaps backward already");
   EXPECT_EQ(error_of([&] { reader.overlap_backward(0); }),

@@ -198,9 +198,14 @@ def sparse_allreduce_async(
 
     def wait() -> torch.Tensor:
         (sizes,) = alike.wait()
-        (values,) = values_handle.wait()
-        (indices,) = handle.wait()
-        if bool((sizes != sizes[0]).any()):
+        differ = bool((sizes != sizes[0]).any())
+        try:
+            (values,) = values_handle.wait()
+            (indices,) = handle.wait()
+        except MismatchError:
+            if not differ:
+                raise
+        if differ:
             raise MismatchError(
                 f"sparse_allreduce_async '{name}': ranks have tensors of different sizes or types; this rank's is {what}"
             )
