@@ -79,7 +79,7 @@ void bind_gradients(py::module_& module) {
            }),
            py::arg("dataset_size"), py::arg("rank"), py::arg("size"), py::arg("shuffle"),
            py::arg("seed"), py::arg("drop_last"), py::arg("block"))
-      .def("set_epoch", &DistributedSampler::set_epoch)
+      .def("set_epoch", &DistributedSampler::set_epoch, py::arg("epoch"), py::arg("taken") = 0)
       .def("indices", &DistributedSampler::indices);
 }
 

@@ -155,6 +155,11 @@ def test_sampler():
         epochs.append(indices)
         assert sorted(set(hvd.allgather(torch.tensor(indices)).tolist())) == list(range(10))
     assert epochs[0] != epochs[1]
+    sampler.set_epoch(1, taken=6)  # two steps of as many samples on each of three ranks; or by one
+    of_epoch = hvd.allgather(torch.tensor(epochs[1])).reshape(hvd.size(), -1).t().flatten().tolist()
+    rest = hvd.allgather(torch.tensor(list(sampler))).tolist()
+    assert set(rest) >= set(of_epoch[6:10]) and not set(rest) & set(of_epoch[:6]) - set(of_epoch[6:10])
+    sampler.set_epoch(1)
     loader = torch.utils.data.DataLoader(torch.arange(10), batch_size=2, sampler=sampler, num_workers=2)
     assert sum(len(batch) for batch in loader) == len(sampler)
 

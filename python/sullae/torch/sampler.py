@@ -29,9 +29,10 @@ class DistributedSampler(torch.utils.data.Sampler):
             len(dataset), process_set.rank(), process_set.size(), shuffle, seed, drop_last, block
         )
 
-    def set_epoch(self, epoch: int) -> None:
-        """Before the epoch's first sample."""
-        self._sampler.set_epoch(epoch)
+    def set_epoch(self, epoch: int, taken: int = 0) -> None:
+        """Before the epoch's first sample. ``taken``: so many of its samples, of all ranks together, were trained on before, by however
+        many ranks: what is divided among the ranks is the rest."""
+        self._sampler.set_epoch(epoch, taken)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._sampler.indices())
