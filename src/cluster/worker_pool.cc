@@ -274,11 +274,7 @@ void WorkerPool::released(const std::string& host) {
 
 // They are the launcher's, which does not run yet: blocked, and so pending.
 void WorkerPool::check_for_end_signals() {
-  sigset_t pending;
-  ::sigpending(&pending);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    if (sigismember(&pending, signal) == 1) throw AskedToEnd(signal);
-  }
+  if (const auto signal = pending_end_signal()) throw AskedToEnd(*signal);
 }
 
 std::vector<Host> WorkerPool::wait_for(int nodes, const Deadline& deadline) {

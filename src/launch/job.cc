@@ -142,7 +142,7 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
 void Job::turn() {
   std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
   const std::size_t agents = agents_.size();
-  // Where nobody takes what ranks write, they wait; but for one that is to end, whose end nobody waits for.
+  // Where nobody takes what ranks write, they wait; but not in a job that ends, whose agents are to hear of it.
   const bool has_room = !output_.is_full() || ending_;
   if (!has_room) on_pause();
   for (const RunningAgent& agent : agents_) {

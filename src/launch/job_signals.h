@@ -19,6 +19,16 @@ inline void block_signals() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
+/// One of them that has come, where they are blocked: it stays for who takes it. Nothing where none has.
+inline std::optional<int> pending_end_signal() {
+  sigset_t pending;
+  ::sigpending(&pending);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    if (sigismember(&pending, signal) == 1) return signal;
+  }
+  return std::nullopt;
+}
+
 /// As a file descriptor, and blocked, for as long as the object lives, but for SIGHUP where it is ignored (nohup); SIGPIPE is ignored. One at
 /// a time.
 class JobSignals {

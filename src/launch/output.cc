@@ -22,10 +22,15 @@ namespace {
 // A line that grows beyond this is written in pieces.
 constexpr std::size_t kLongestLine = 65536;
 
-constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
 // Of a job that ends, whose ranks nobody lets wait any more.
 constexpr std::size_t kMostKept = std::size_t{64} << 20;
 constexpr std::chrono::seconds kLastMoment{1};
+
+// Of a terminal there is less room: more would wait for its reader.
+std::size_t piece_of(int descriptor) {
+  constexpr std::size_t kTerminalBytes = 256;
+  return ::isatty(descriptor) == 1 ? kTerminalBytes : PIPE_BUF;
+}
 
 bool are_one_file(int a, int b) {
   struct stat one {};
@@ -38,8 +43,10 @@ constexpr int kColours[] = {36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91};
 
 }  // namespace
 
-RankOutput::RankOutput(OutputOptions options)
-    : options_(std::move(options)), is_one_(are_one_file(STDOUT_FILENO, STDERR_FILENO)) {
+RankOutput::RankOutput(OutputOptions options) : options_(std::move(options)) {
+  queues_.push_back({STDOUT_FILENO, piece_of(STDOUT_FILENO)});
+  if (!are_one_file(STDOUT_FILENO, STDERR_FILENO))
+    queues_.push_back({STDERR_FILENO, piece_of(STDERR_FILENO)});
   if (options_.directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.directory, error);
@@ -64,29 +71,28 @@ void RankOutput::finish_all() {
   for (const int rank : ranks) finish(rank);
 }
 
-bool RankOutput::is_full() const { return waiting_[0].size() + waiting_[1].size() > kMostWaiting; }
+std::size_t RankOutput::waiting_bytes() const {
+  std::size_t bytes = 0;
+  for (const Queue& queue : queues_) bytes += queue.waiting.size();
+  return bytes;
+}
 
 void RankOutput::add_to_poll(std::vector<pollfd>& polled) const {
-  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (!waiting_[static_cast<std::size_t>(descriptor - 1)].empty())
-      polled.push_back({descriptor, POLLOUT, 0});
+  for (const Queue& queue : queues_) {
+    if (!queue.waiting.empty()) polled.push_back({queue.descriptor, POLLOUT, 0});
   }
 }
 
 void RankOutput::send_on() {
-  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) send_on(descriptor);
+  for (Queue& queue : queues_) send_on(queue);
 }
 
-void RankOutput::send_on(int descriptor) {
-  std::string& waiting = waiting_[static_cast<std::size_t>(descriptor - 1)];
-  // Of a pipe there is room for so much where poll() says so, of a terminal for less: more would wait for its reader.
-  constexpr std::size_t kTerminalBytes = 256;
-  const std::size_t most = ::isatty(descriptor) == 1 ? kTerminalBytes : PIPE_BUF;
-  std::string_view rest = waiting;
+void RankOutput::send_on(Queue& queue) {
+  std::string_view rest = queue.waiting;
   while (!rest.empty()) {
-    pollfd polled{descriptor, POLLOUT, 0};
+    pollfd polled{queue.descriptor, POLLOUT, 0};
     if (::poll(&polled, 1, 0) <= 0) break;
-    const auto n = ::write(descriptor, rest.data(), std::min(rest.size(), most));
+    const auto n = ::write(queue.descriptor, rest.data(), std::min(rest.size(), queue.piece));
     if (n >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
@@ -96,12 +102,12 @@ void RankOutput::send_on(int descriptor) {
         open_ = false;
       else
         say_once(fmt::format("standard {} cannot be written: {}",
-                             descriptor == STDOUT_FILENO ? "output" : "error",
+                             queue.descriptor == STDOUT_FILENO ? "output" : "error",
                              std::strerror(errno)));
       rest = {};
     }
   }
-  waiting.erase(0, waiting.size() - rest.size());
+  queue.waiting.erase(0, queue.waiting.size() - rest.size());
 }
 
 void RankOutput::write(int rank, int descriptor, std::string_view bytes) {
@@ -173,11 +179,10 @@ void RankOutput::say(std::string_view line) { put(STDERR_FILENO, fmt::format("{}
 
 void RankOutput::put(int descriptor, std::string_view text) {
   if (!open_ && descriptor == STDOUT_FILENO) return;
-  const int queue = is_one_ ? STDOUT_FILENO : descriptor;
-  std::string& waiting = waiting_[static_cast<std::size_t>(queue - 1)];
-  if (waiting.size() > kMostKept)
+  Queue& queue = descriptor == STDOUT_FILENO ? queues_.front() : queues_.back();
+  if (queue.waiting.size() > kMostKept)
     return say_once("nobody reads what ranks write, and more than 64 MB of it is left out");
-  waiting += text;
+  queue.waiting += text;
   send_on(queue);
 }
 

@@ -3,8 +3,8 @@
 
 #include <poll.h>
 
-#include <array>
 #include <climits>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -50,28 +50,38 @@ class RankOutput {
 
   // What is written waits here for who reads it, and the caller waits for other things beside.
   /// Whether so much waits that no more is to be written.
-  bool is_full() const;
-  bool has_more() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
+  bool is_full() const { return waiting_bytes() > kMostWaiting; }
+  bool has_more() const { return waiting_bytes() > 0; }
   void add_to_poll(std::vector<pollfd>& polled) const;
   /// Writes what is taken now.
   void send_on();
 
  private:
+  static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
+
+  // What waits for who reads a file. Where standard output and standard error are one, it is of both, so that lines stay whole and in
+  // their order.
+  struct Queue {
+    int descriptor;
+    std::size_t piece;  // for which there is room where poll() says so
+    std::string waiting = {};
+  };
+
   std::string name_of(int rank) const;
   void write_file(int rank, std::string_view bytes);
   void write_line(int rank, int descriptor, std::string_view line);
   void say_once(const std::string& what);
-  void send_on(int descriptor);
+  void send_on(Queue& queue);
   void put(int descriptor, std::string_view text);
+  std::size_t waiting_bytes() const;
 
   OutputOptions options_;
   std::map<std::pair<int, int>, std::string> partial_;  // by rank and descriptor
   std::map<int, std::ofstream> files_;                  // of ranks that run
   std::set<int> begun_;         // whose files are not to be emptied any more
   std::set<std::string> said_;  // what cannot be written, and why
-  // Of standard output and standard error; where those are one, of both, so that lines stay whole and in their order.
-  std::array<std::string, 2> waiting_;
-  bool is_one_;
+  std::vector<Queue>
+      queues_;  // of standard output, and, where it is another file, of standard error
   bool open_ = true;
 };
 

@@ -1,11 +1,9 @@
-#include <fmt/format.h>
 #include <torch/serialize.h>
 
-#include <cstdint>
-#include <exception>
 #include <utility>
 
 #include "sullae/torch.h"
+#include "torch/agreement.h"
 #include "torch/archive_bytes.h"
 #include "torch/broadcast_text.h"
 #include "torch/optimizer_state.h"
@@ -24,24 +22,11 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root, con
   if (world.size() == 1) return;
   device_of(optimizer);  // which all refuse, before one waits for others
   std::string bytes;
-  std::exception_ptr failure;
-  if (world.rank() == root) {
-    try {
-      torch::serialize::OutputArchive archive;
-      save_optimizer(archive, optimizer);
-      bytes = bytes_of(archive);
-    } catch (
-        ...) {  // whatever an optimizer of a user's own does: the others are told, and wait for nothing
-      failure = std::current_exception();
-    }
-  }
-  std::uint8_t is_there = failure ? 0 : 1;
-  world.broadcast(&is_there, 1, DataType::uint8, root);
-  if (failure) std::rethrow_exception(failure);
-  if (is_there == 0)
-    throw Error(fmt::format(
-        "broadcast_optimizer_state: rank {} could not write the state: its own message says why",
-        root));
+  on_root(world, root, [&] {  // an optimizer of a user's own may fail
+    torch::serialize::OutputArchive archive;
+    save_optimizer(archive, optimizer);
+    bytes = bytes_of(archive);
+  });
   bytes = broadcast_text(std::move(bytes), root, world);
   if (world.rank() == root) return;
   auto archive = archive_of(std::move(bytes));

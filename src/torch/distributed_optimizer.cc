@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "sullae/torch.h"
@@ -129,13 +130,17 @@ class DistributedOptimizer::Impl {
     // Whose steps were the program's own, with all that it does around them.
     const torch::NoGradGuard guard;
     std::vector<torch::Tensor> all = given_;
-    for (const auto& group : optimizer_.param_groups())
+    for (const auto& group : optimizer_.param_groups())  // masters, or the same
       all.insert(all.end(), group.params().begin(), group.params().end());
-    for (const torch::Tensor& parameter : all) broadcast(parameter, last, world_);
+    std::set<const void*> sent;
+    std::set<std::string> devices;
+    for (const torch::Tensor& parameter : all) {
+      if (!sent.insert(parameter.unsafeGetTensorImpl()).second) continue;
+      broadcast(parameter, last, world_);
+      devices.insert(parameter.device().str());
+    }
     // A state goes to one device.
-    const bool is_on_one = std::ranges::all_of(
-        all, [&](const auto& parameter) { return parameter.device() == all.front().device(); });
-    if (is_on_one) broadcast_optimizer_state(optimizer_, last, world_);
+    if (devices.size() == 1) broadcast_optimizer_state(optimizer_, last, world_);
     return last;
   }
 

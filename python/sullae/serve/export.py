@@ -81,7 +81,7 @@ def export(
         warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript's age
         warnings.simplefilter("ignore", FutureWarning)
         examples = _examples(example_inputs, inputs, preprocessing, model)
-        script = _compiled(model, examples, max_batch_size)
+        script, content = _compiled(model, examples, max_batch_size)
         if preprocessing is None:
             if inputs is None:
                 names = _argument_names(script, len(examples))
@@ -90,10 +90,8 @@ def export(
                 outputs = _outputs(script, examples, max_batch_size)
                 if given[0] is inputs:
                     _open_sizes(outputs, script, inputs, examples)
-        buffer = io.BytesIO()
-        torch.jit.save(script, buffer)
     folder = _core.export_script(
-        buffer.getvalue(),
+        content,
         str(repository),
         name,
         _triples(inputs or {}),
@@ -147,22 +145,22 @@ def _examples(example_inputs, inputs, preprocessing, model) -> Tuple[torch.Tenso
     return tuple(example.to(device) for example in examples)
 
 
-def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], max_batch_size: int) -> torch.jit.ScriptModule:
+def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], max_batch_size: int) -> Tuple[torch.jit.ScriptModule, bytes]:
+    """And as it is saved."""
     if isinstance(model, torch.jit.ScriptModule):
-        return model
+        return model, _saved(model)
     try:
         script = torch.jit.script(model)
+        content = _saved(script)  # before forward counts in its buffers
         script(*examples)
-        torch.jit.save(script, io.BytesIO())
-        return script
+        return script, content
     except Exception as no_script:  # the compiler raises what it likes, and tracing takes more
         try:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", torch.jit.TracerWarning)
                 traced = torch.jit.trace(model, examples, check_trace=False)
             _check_traced(model, traced, examples, max_batch_size, [str(warning.message) for warning in caught])
-            torch.jit.save(traced, io.BytesIO())
-            return traced
+            return traced, _saved(traced)
         except InputError:
             raise
         except Exception as no_trace:
@@ -174,6 +172,12 @@ def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], max_ba
                 f"export: {type(model).__name__} cannot be compiled ({no_script}), nor traced with inputs of the shapes "
                 f"{[list(example.shape) for example in examples]} ({no_trace})"
             ) from no_trace
+
+
+def _saved(script: torch.jit.ScriptModule) -> bytes:
+    buffer = io.BytesIO()
+    torch.jit.save(script, buffer)
+    return buffer.getvalue()
 
 
 def _others(examples: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:

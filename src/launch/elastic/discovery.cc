@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <sstream>
 #include <utility>
 
 #include "launch/job.h"
+#include "launch/job_signals.h"
 #include "launch/process.h"
 #include "sullae/error.h"
 
@@ -22,16 +22,6 @@ namespace {
 // Between two looks at a script whose output has ended.
 constexpr std::chrono::milliseconds kLook{20};
 constexpr std::chrono::milliseconds kLongestWait{100};
-
-// By a signal that is the launcher's, which takes it as soon as this is over: blocked, and so pending.
-bool is_asked_to_end() {
-  sigset_t pending;
-  ::sigpending(&pending);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    if (sigismember(&pending, signal) == 1) return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -89,7 +79,7 @@ Supply Discovery::first() {
       hosts_ = std::move(*hosts);
       return {.hosts = hosts_};
     }
-    if (is_asked_to_end()) {
+    if (pending_end_signal()) {  // which the launcher takes as soon as this is over
       kill();
       return {};
     }

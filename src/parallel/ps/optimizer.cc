@@ -65,7 +65,6 @@ class ParameterServerOptimizer::Impl {
           "{}: overlap_backward({}): expected at least one backward a step", kOptimizer, passes));
     if (ahead_) throw InputError(fmt::format("{}: overlaps backward already", kOptimizer));
     ahead_ = std::make_shared<Ahead>(*this, passes);
-    ahead_->begin();
     for (std::size_t i = 0; i < tensors_.size(); ++i)
       accumulators_.push_back(listen(ahead_, tensors_[i], i));
   }
@@ -126,7 +125,7 @@ class ParameterServerOptimizer::Impl {
   // Sends slices as backward completes them.
   class Ahead final : public GradientListener {
    public:
-    Ahead(Impl& impl, int passes) : impl_(impl), passes_(passes) {}
+    Ahead(Impl& impl, int passes) : impl_(impl), passes_(passes) { begin(); }
 
     // Another step.
     void begin() {

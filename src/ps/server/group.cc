@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/secret.h"
 #include "ps/server/slice_group.h"
 #include "ps/server/table_group.h"
@@ -217,10 +215,6 @@ void Group::ask_for_values(Message& message) {
   to.copy(message.from);
   replies_.send(to, {.kind = Kind::waiting, .worker = first, .item = header.item});
   if (header.kind == Kind::pull) wait_to_go_on(message, header);
-}
-
-bool Group::have_all_come() const {
-  return std::ranges::all_of(counted(), [this](int worker) { return members_.has_joined(worker); });
 }
 
 // Where the others are is not known before they have said hello.

@@ -101,7 +101,6 @@ class Group {
   void settle(std::uint32_t item);
   void ask_for_values(Message& message);
   bool gives_values(int worker) const;
-  bool have_all_come() const;
   std::set<int> met() const;
   void wait_to_go_on(Message& message, const Header& header);
   void release(std::uint32_t item);

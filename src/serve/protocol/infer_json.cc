@@ -36,16 +36,15 @@ bool truth(const json& object, const char* name, bool otherwise) {
   return found->get<bool>();
 }
 
-void check_parameters(const json& of, const std::string& where) {
+template <class Check>
+void for_parameters(const json& of, const Check& check) {
   const auto parameters = of.find("parameters");
   if (parameters == of.end() || !parameters->is_object()) return;
-  for (const auto& [name, value] : parameters->items()) check_parameter(name, where);
+  for (const auto& [name, value] : parameters->items()) check(name);
 }
 
-void check_request_parameters(const json& body) {
-  const auto parameters = body.find("parameters");
-  if (parameters == body.end() || !parameters->is_object()) return;
-  for (const auto& [name, value] : parameters->items()) check_request_parameter(name);
+void check_parameters(const json& of, const std::string& where) {
+  for_parameters(of, [&](const std::string& name) { check_parameter(name, where); });
 }
 
 std::optional<std::size_t> binary_size(const json& input) {
@@ -111,7 +110,7 @@ HttpInferRequest parse_infer_request(std::string_view body, std::optional<std::s
   std::string_view binary = json_size ? body.substr(*json_size) : std::string_view();
   const json parsed_body = parse_json(json_size ? body.substr(0, *json_size) : body, memory);
   if (!parsed_body.is_object()) refuse("expected an object with \"inputs\"");
-  check_request_parameters(parsed_body);
+  for_parameters(parsed_body, check_request_parameter);
   HttpInferRequest parsed;
   if (const auto id = parsed_body.find("id"); id != parsed_body.end()) {
     if (!id->is_string()) refuse("\"id\": expected a text");

@@ -110,6 +110,7 @@ class ServedModel {
   std::vector<std::shared_ptr<Version>> settle(const std::set<std::int64_t>& found);
   void choose_default(const std::set<std::int64_t>& keep);
   void answer_with(std::int64_t number);
+  std::map<std::int64_t, Files> changed(const std::function<bool(const Entry&)>& is_asked);
   void forget_changed(const std::set<std::int64_t>& found);
   void tell_changed();
   bool lists_none_of(const std::set<std::int64_t>& found) const;

@@ -176,23 +176,33 @@ std::vector<std::shared_ptr<Version>> ServedModel::settle(const std::set<std::in
   return dropped;
 }
 
-// A version is what it was when it was loaded, until the server begins anew.
-void ServedModel::tell_changed() {
-  std::map<std::int64_t, Files> loaded;
+// What the folders of such versions hold, where that is no longer what it was.
+std::map<std::int64_t, ServedModel::Files> ServedModel::changed(
+    const std::function<bool(const Entry&)>& is_asked) {
+  std::map<std::int64_t, Files> files;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, entry] : entries_) {
-      if (entry.version && entry.status.reason.empty()) loaded[number] = entry.files;
+      if (is_asked(entry)) files[number] = entry.files;
     }
   }
-  std::erase_if(loaded, [&](const auto& version) {
-    const Files now = look_at(directory_ / std::to_string(version.first));
-    return now == Files() || now == version.second;
-  });
+  // Requests must not wait for the disk.
+  std::map<std::int64_t, Files> others;
+  for (const auto& [number, before] : files) {
+    const Files now = look_at(directory_ / std::to_string(number));
+    if (now != before) others[number] = now;
+  }
+  return others;
+}
+
+// A version is what it was when it was loaded, until the server begins anew.
+void ServedModel::tell_changed() {
+  const auto others =
+      changed([](const Entry& entry) { return entry.version && entry.status.reason.empty(); });
   const std::lock_guard lock(mutex_);
-  for (const auto& [number, files] : loaded) {
+  for (const auto& [number, files] : others) {
     const auto entry = entries_.find(number);
-    if (entry == entries_.end() || !entry->second.version) continue;
+    if (files == Files() || entry == entries_.end() || !entry->second.version) continue;
     entry->second.status.reason =
         "its files have changed since it was loaded: what answers is what they were; give what is "
         "new a number of its own";
@@ -201,7 +211,6 @@ void ServedModel::tell_changed() {
 }
 
 void ServedModel::forget_changed(const std::set<std::int64_t>& found) {
-  std::map<std::int64_t, Files> refused;
   {
     const std::lock_guard lock(mutex_);
     // Numbers may be given again.
@@ -214,17 +223,12 @@ void ServedModel::forget_changed(const std::set<std::int64_t>& found) {
     std::erase_if(entries_, [&](const auto& entry) {
       return !entry.second.version && !found.contains(entry.first);
     });
-    for (const auto& [number, entry] : entries_) {
-      if (entry.status.state == VersionState::refused) refused[number] = entry.files;
-    }
   }
-  // Requests must not wait for the disk.
-  std::erase_if(refused, [&](const auto& version) {
-    return look_at(directory_ / std::to_string(version.first)) == version.second;
-  });
   // A refused version whose files have changed since is another one.
+  const auto others =
+      changed([](const Entry& entry) { return entry.status.state == VersionState::refused; });
   const std::lock_guard lock(mutex_);
-  for (const auto& [number, files] : refused) {
+  for (const auto& [number, files] : others) {
     const auto entry = entries_.find(number);
     if (entry == entries_.end()) continue;  // forgotten by a call in the meantime
     entry->second.status.state = VersionState::waiting;

@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <future>
 #include <thread>
 
 #include "base/request_error.h"
 #include "repository/publish.h"
 #include "repository/serving_state.h"
 #include "serve/models.h"
+#include "serve/repository/served_constants.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include "support/wait_until.h"
@@ -20,45 +19,7 @@ namespace {
 
 using namespace serve;
 
-class RepositoryTest : public ::testing::Test {
- protected:
-  RepositoryTest() { put_text(model_ / "config.toml", kConstantConfig); }
-
-  void start() {
-    repository_.emplace(
-        RepositoryOptions{.directory = directory_.path(), .poll = std::chrono::milliseconds(20)});
-    repository_->start();
-  }
-  // The constant that answers.
-  float ask(const std::string& version = "") {
-    const float row[2] = {1, 2};
-    InferRequest request{.inputs = {{.name = "x",
-                                     .shape = {1, 2},
-                                     .data = {reinterpret_cast<const char*>(row), sizeof row}}}};
-    std::promise<Version::Result> promise;
-    Version::infer(repository_->choose("m", version), std::move(request),
-                   [&](Version::Result result) { promise.set_value(std::move(result)); });
-    const auto result = promise.get_future().get();
-    if (result.error) std::rethrow_exception(result.error);
-    float value = 0;
-    std::memcpy(&value, result.response.outputs.at(0).data.data(), sizeof value);
-    EXPECT_TRUE(version.empty() || result.response.model_version == version);
-    return value;
-  }
-  VersionStatus version(std::int64_t number) {
-    for (const auto& status : repository_->status("m").versions) {
-      if (status.number == number) return status;
-    }
-    return {};
-  }
-  void wait_for(float constant) {
-    wait_until([&] { return ask() == constant; });
-  }
-
-  TemporaryDirectory directory_;
-  std::filesystem::path model_ = directory_.path() / "m";
-  std::optional<Repository> repository_;
-};
+class RepositoryTest : public ServedConstants {};
 
 TEST_F(RepositoryTest, ServesTheNewestAndNoticesNewOnes) {
   put_constant(model_, 1, 1);
@@ -186,47 +147,6 @@ TEST_F(RepositoryTest, ANumberThatIsGivenAgainIsAnotherVersion) {
   wait_for(3);
 }
 
-TEST_F(RepositoryTest, ACanaryGetsItsShare) {
-  put_constant(model_, 1, 1);
-  put_constant(model_, 2, 2);
-  start();
-  wait_for(2);
-  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 2, 30); }),
-            "model 'm': version 2 answers already: expected another one for a share of the "
-            "requests");
-  repository_->set_canary("m", 1, 30);
-  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 2, 0); }),
-            "model 'm': version 2 has no share of the requests, but 1");
-  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 7, 0); }), "model 'm' has no version 7");
-  wait_until([&] { return repository_->status("m").versions[0].state == VersionState::ready; });
-  const auto share = [&] {
-    int canary = 0;
-    for (int i = 0; i < 200; ++i) canary += ask() == 1 ? 1 : 0;
-    return canary;
-  };
-  EXPECT_EQ(share(), 60);
-  // Whatever clients send in turn: every second request finds about as many canaries.
-  int canary = 0;
-  for (int i = 0; i < 1000; ++i) {
-    canary += ask() == 1 ? 1 : 0;
-    ask();
-  }
-  EXPECT_GT(canary, 200);
-  EXPECT_LT(canary, 400);
-  EXPECT_EQ(ask("1"), 1);
-  repository_->set_canary("m", 1, 0);
-  wait_until([&] { return version(1).state == VersionState::waiting; });
-  EXPECT_EQ(share(), 0);
-  // Promoted, although it is not the newest.
-  repository_->set_canary("m", 1, 100);
-  wait_for(1);
-  EXPECT_EQ(share(), 200);
-  EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 7, 5); }),
-                       "model 'm' has no version 7"));
-  EXPECT_TRUE(contains(error_of([&] { repository_->set_canary("m", 1, 101); }),
-                       "percent 101: expected 0 to 100"));
-}
-
 TEST_F(RepositoryTest, ALoadedVersionWhoseFilesChangeAnswersAsItDidAndSaysSo) {
   put_constant(model_, 1, 1);
   start();
@@ -270,75 +190,6 @@ TEST_F(RepositoryTest, AModelWhoseNameCannotBeIsNotServed) {
       contains(error_of([] { repository::publish_version("/tmp", "a:b", "", [](const auto&) {}); }),
                "'a:b' cannot be the name of a model: expected a name that does not begin "
                "with a dot"));
-}
-
-TEST_F(RepositoryTest, ANewVersionCanBeginAsACanary) {
-  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
-  put_constant(model_, 1, 1);
-  start();
-  wait_for(1);
-  put_constant(model_, 2, 2);
-  wait_until([&] { return repository_->status("m").canary == 2; });
-  EXPECT_EQ(repository_->status("m").serving, 1);
-  EXPECT_EQ(ask() + ask(), 3);
-  repository_->set_canary("m", 2, 100);
-  wait_until([&] { return ask() + ask() == 4; });
-}
-
-// Nobody has promoted it: not the end of its share, not a restart, and not the version after it.
-TEST_F(RepositoryTest, ACanaryAnswersForAllWhenItIsPromotedAlone) {
-  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
-  put_constant(model_, 1, 1);
-  start();
-  wait_for(1);
-  const auto expect_canary = [&](std::int64_t number) {
-    wait_until([&] { return repository_->status("m").canary == number; });
-    EXPECT_EQ(repository_->status("m").serving, 1);
-    EXPECT_EQ(ask() + ask(), 1.0F + static_cast<float>(number));
-  };
-  put_constant(model_, 2, 2);
-  expect_canary(2);
-  // Ended.
-  EXPECT_EQ(repository_->set_canary("m", 2, 0).serving, 1);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(ask(), 1);
-  EXPECT_EQ(version(2).state, VersionState::waiting);
-  EXPECT_EQ(version(2).reason, "was a canary, and is not promoted");
-  EXPECT_EQ(repository_->reload("m").serving, 1);
-  // Begun again, with another share, which a restart leaves.
-  repository_->set_canary("m", 2, 25);
-  EXPECT_EQ(ask("2"), 2);
-  repository_.reset();
-  start();
-  EXPECT_EQ(repository_->status("m").canary_percent, 25);
-  EXPECT_EQ(repository_->status("m").serving, 1);
-  EXPECT_EQ(ask("2"), 2);
-  // Two more, while nobody serves and while somebody does: the newest is the canary.
-  repository_.reset();
-  put_constant(model_, 3, 3);
-  put_constant(model_, 4, 4);
-  start();
-  expect_canary(4);
-  put_constant(model_, 5, 5);
-  expect_canary(5);
-  EXPECT_EQ(version(4).state, VersionState::waiting);
-  // Promoted, and rolled back: to what answered before, and not to a canary.
-  EXPECT_EQ(repository_->set_canary("m", 5, 100).serving, 5);
-  EXPECT_EQ(ask() + ask(), 10);
-  EXPECT_EQ(repository_->roll_back("m").serving, 1);
-}
-
-TEST_F(RepositoryTest, ACanaryAnswersWhereNothingElseIsThere) {
-  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
-  put_constant(model_, 1, 1);
-  start();
-  wait_for(1);
-  put_constant(model_, 2, 2);
-  wait_until([&] { return repository_->status("m").canary == 2; });
-  repository_.reset();
-  std::filesystem::remove_all(model_ / "1");
-  start();
-  EXPECT_EQ(ask() + ask(), 4);
-  EXPECT_EQ(repository_->status("m").canary, 0);
 }
 
 TEST_F(RepositoryTest, ServesSeveralVersionsWhereTheyAreAskedFor) {
