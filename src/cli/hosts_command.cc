@@ -43,7 +43,7 @@ class HostsCommand final : public Command {
         // More colons are an address of version 6.
         if (std::ranges::count(word, ':') == 1)
           throw InputError(
-              fmt::format("sullae hosts remove {}: hosts go with all their slots: expected names "
+              fmt::format("remove {}: hosts go with all their slots: expected names "
                           "alone",
                           hosts_));
       }

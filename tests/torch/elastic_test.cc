@@ -265,6 +265,12 @@ TEST(Elastic, MistakesAreTold) {
   const auto script = run_program(
       {sullae_program(), "run", "-np", "1", "--max-np", "2", "--discover", "exit 7", "true"});
   EXPECT_TRUE(contains(script.standard_error, "--discover 'exit 7' ended with exit code 7"));
+  const auto cooldown = run_program(
+      {sullae_program(), "run", "-np", "1", "--min-np", "1", "--cooldown", "5:1", "true"});
+  EXPECT_TRUE(contains(cooldown.standard_error, "--cooldown 5:1: expected FIRST not above LAST"));
+  const auto slots = run_program({sullae_program(), "hosts", "remove", "1", "a:2"});
+  EXPECT_TRUE(contains(slots.standard_error,
+                       "remove a:2: hosts go with all their slots: expected names alone"));
 }
 
 TEST(Restarts, StartAJobAgain) {
