@@ -136,7 +136,7 @@ build_python() {
   "$python" -m pip install -q --no-index --no-deps --no-build-isolation --target "$tree/site" .
 }
 test_python() {
-  export PYTHONPATH=$tree/site PATH=$tree/site/bin:$PATH LD_LIBRARY_PATH=$tree/wheel/usr/lib/x86_64-linux-gnu:$tree/lib/mpi
+  export SULLAE_SERVER=$tree/bin/sullae PYTHONPATH=$tree/site PATH=$tree/site/bin:$PATH LD_LIBRARY_PATH=$tree/wheel/usr/lib/x86_64-linux-gnu:$tree/lib/mpi
   sullae --version
   cd python/tests
   read -ra tests <<<"${PYTEST:-test_gpu.py test_optimizer.py test_collectives.py}"

@@ -15,8 +15,8 @@ namespace sullae {
 
 struct ServeOptions {
   /// The model repository: `MODEL/config.toml`, and `MODEL/VERSION/` with model.ckpt (a checkpoint of
-  /// Sullae) or model.pt (TorchScript). In a store ("s3://bucket/models", "webhdfs://host:port/models")
-  /// it is copied, and looked at for changes.
+  /// Sullae), model.pt (TorchScript) or model.pt2 (AOTInductor). In a store ("s3://bucket/models",
+  /// "webhdfs://host:port/models") it is copied, and looked at for changes.
   std::filesystem::path repository;
   /// Where one of a store is copied to; empty: a folder of $XDG_CACHE_HOME, or ~/.cache.
   std::filesystem::path repository_copy = {};

@@ -28,10 +28,10 @@ std::vector<ServedTensor> tensors_of(const Tensors& given) {
   return tensors;
 }
 
-// A text: Python's paths make one slash of "s3://".
-std::string export_script(
-    const py::bytes& script, const std::filesystem::path& repository, const std::string& name,
-    const Tensors& inputs, const Tensors& outputs, int max_batch_size,
+// What is exported is TorchScript's bytes, or the file of a package. Gives a text: Python's paths make one slash of "s3://".
+std::string export_model(
+    const std::variant<py::bytes, std::string>& model, const std::filesystem::path& repository,
+    const std::string& name, const Tensors& inputs, const Tensors& outputs, int max_batch_size,
     const std::variant<std::monostate, ServedTexts, ServedImages>& preprocessing,
     const std::vector<std::string>& classes) {
   const TorchScriptExport options{.repository = repository,
@@ -41,7 +41,11 @@ std::string export_script(
                                   .max_batch_size = max_batch_size,
                                   .preprocessing = preprocessing,
                                   .classes = classes};
-  std::istringstream stream(script);
+  if (const auto* package = std::get_if<std::string>(&model)) {
+    const py::gil_scoped_release release;
+    return export_package(*package, options).string();
+  }
+  std::istringstream stream(std::get<py::bytes>(model));
   const py::gil_scoped_release release;
   return export_torchscript(torch::jit::load(stream, torch::kCPU), options).string();
 }
@@ -62,7 +66,7 @@ void bind_export(py::module_& module) {
            }),
            py::arg("size"), py::arg("channels"), py::arg("centre_share"), py::arg("mean"),
            py::arg("deviation"));
-  module.def("export_script", &export_script, py::arg("script"), py::arg("repository"),
+  module.def("export_model", &export_model, py::arg("model"), py::arg("repository"),
              py::arg("name"), py::arg("inputs"), py::arg("outputs"), py::arg("max_batch_size"),
              py::arg("preprocessing"), py::arg("classes"));
 }

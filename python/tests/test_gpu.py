@@ -7,8 +7,10 @@ import functools
 import pytest
 import torch
 from ranks import THROUGH_NCCL, on_ranks
+from server import Server
 
 import sullae.torch as hvd
+from sullae import serve
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU, or a torch without CUDA")
 
@@ -169,3 +171,18 @@ def test_a_tensor_on_a_gpu_is_refused():
         dist.all_reduce(torch.ones(3, device="cuda"))
     dist.barrier()
     dist.destroy_process_group()
+
+
+def test_a_package_is_served_on_the_gpu(tmp_path):
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 6 * 6, 2)).cuda()
+    folder = serve.export(model, tmp_path / "models", "m", example_inputs=torch.zeros(2, 1, 8, 8), format="aot_inductor")
+    config = folder.parent / "config.toml"
+    with Server(tmp_path / "models") as server:
+        assert "was compiled for the device 'cuda', and config.toml says device = \"cpu\"" in server.said
+    config.write_text('device = "cuda"\n' + config.read_text())
+    rows = torch.randn(64, 1, 8, 8)
+    with Server(tmp_path / "models") as server, serve.Client(server.address) as client:
+        for count in (1, 3, 64):
+            answer = client.infer("m", {"input": rows[:count].numpy()})["output"]
+            assert torch.allclose(torch.from_numpy(answer), model(rows[:count].cuda()).cpu(), atol=1e-3)

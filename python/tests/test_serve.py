@@ -2,7 +2,6 @@
 
 import pathlib
 import pickle
-import re
 import subprocess
 import sys
 import tarfile
@@ -10,37 +9,13 @@ import threading
 
 import pytest
 import torch
+from server import Server
 
 import sullae
 from sullae import serve
 
 numpy = pytest.importorskip("numpy")
 DATA = pathlib.Path(__file__).resolve().parents[3] / "shared" / "data" / "imagenet-sample" / "images.tar"
-
-
-class Server:
-    """``sullae serve`` on free ports."""
-
-    def __init__(self, repository, *flags):
-        command = ["sullae", "serve", str(repository), "--http-port", "0", "--grpc-port", "0", "--repository-poll-secs", "0.2"]
-        self._process = subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.said = ""
-        for line in self._process.stdout:
-            self.said += line
-            found = re.search(r"serving .* at http://[^:]+:(\d+)/ and gRPC at [^:]+:(\d+)", line)
-            if found:
-                self.address, self.grpc_address = (f"127.0.0.1:{port}" for port in found.groups())
-                break
-        else:
-            raise AssertionError(self.said)
-        threading.Thread(target=self._process.stdout.read, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._process.terminate()
-        assert self._process.wait(60) == 0
 
 
 class Branching(torch.nn.Module):
@@ -160,6 +135,92 @@ def test_answers_are_the_models(tmp_path):
     with pytest.raises(serve.RequestError, match="/v2/health/live") as caught:
         client.is_server_live()
     assert caught.value.status == 0 and address in str(caught.value)
+
+
+packages = pytest.mark.skipif(
+    tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 8), reason="AOTInductor's packages are of torch 2.8 and later"
+)
+
+
+@packages
+def test_packages_answer_as_the_models(tmp_path):
+    torch.manual_seed(1)
+
+    class Network(torch.nn.Module):
+        """Sequences of any length, of numbers and of places in a table."""
+
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(16, 4)
+            self.norm, self.linear = torch.nn.LayerNorm(4), torch.nn.Linear(4, 3)
+
+        def forward(self, places, scale):
+            hidden = self.norm(self.embedding(places)).mean(1) * scale
+            return self.linear(hidden), places.sum(1)
+
+    network, bag = Network(), Bag(4)
+    models = tmp_path / "models"
+    takes = {"places": serve.TensorSpec(torch.int64, [-1, -1]), "scale": serve.TensorSpec(torch.float32, [-1, 1])}
+    assert serve.export(network, models, "net", inputs=takes, max_batch_size=16, format="aot_inductor") == models / "net" / "1"
+    assert [file.name for file in (models / "net" / "1").iterdir()] == ["model.pt2"]
+    assert network.training
+    words = serve.Texts(vocabulary=["bad", "good"])
+    serve.export(bag, models, "bag", preprocessing=words, classes=["no", "yes"], format="aot_inductor")
+    # A version of the other kind takes over, and one that is no package is refused.
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "config.toml").write_text((models / "net" / "config.toml").read_text())
+    (models / "broken" / "1" / "model.pt2").write_bytes(b"no package")
+    with Server(models) as server, serve.Client(server.address) as client:
+        assert "is no package of AOTInductor that libtorch" in server.said
+        assert client.get_model_metadata("net")["platform"] == "torch_aoti"
+        for rows, length in ((1, 1), (1, 7), (2, 3), (16, 40)):
+            places, scale = torch.randint(0, 16, (rows, length)), torch.randn(rows, 1)
+            answer = client.infer("net", {"places": places.numpy(), "scale": scale.numpy()})
+            with torch.no_grad():
+                scores, sums = network(places, scale)
+            numpy.testing.assert_allclose(answer["output_0"], scores, rtol=1e-4, atol=1e-5)
+            assert (answer["output_1"] == sums.numpy()).all()
+        # Threads at a time, as many as the server gives it.
+        many = [threading.Thread(target=client.predict, args=("bag", ["good"] * 3)) for _ in range(8)]
+        for thread in many:
+            thread.start()
+        for thread in many:
+            thread.join()
+        assert [one["label"] for one in client.predict("bag", ["good good bad", "bad"])] == ["yes", "no"]
+        with pytest.raises(serve.RequestError, match="17 rows, expected at most 16"):
+            client.infer("net", {"places": numpy.zeros((17, 3), "int64"), "scale": numpy.zeros((17, 1), "float32")})
+        # Which the server's own look at shapes cannot find: sizes that are open, and do not fit.
+        with pytest.raises(serve.RequestError, match="400|cannot compute this request"):
+            client.infer("net", {"places": numpy.zeros((2, 0), "int64"), "scale": numpy.zeros((2, 1), "float32")})
+
+
+@packages
+@pytest.mark.parametrize(
+    "model, options, message",
+    [
+        (torch.nn.Linear(4, 2), {"format": "onnx"}, "format: 'onnx': expected 'torchscript' or 'aot_inductor'"),
+        (torch.jit.script(torch.nn.Linear(4, 2)), {}, "which is TorchScript: expected the module that it was made from"),
+        (Branching(), {}, "AOTInductor cannot compile Branching: "),
+        (
+            torch.nn.Linear(4, 2),
+            {"example_inputs": None, "inputs": {"x": (torch.float32, [-1, 4])}, "outputs": {"y": (torch.float32, [-1, 3])}},
+            r"output 'y': forward returns torch.float32 \[1, 2\], expected torch.float32 \[-1, 3\]",
+        ),
+    ],
+)
+def test_what_cannot_be_a_package(tmp_path, model, options, message):
+    with pytest.raises(sullae.InputError, match=message):
+        serve.export(model, tmp_path, "m", **{"format": "aot_inductor", "example_inputs": torch.zeros(3, 4), **options})
+    assert not list(tmp_path.iterdir())
+
+
+@packages
+def test_a_package_for_some_batches_says_for_which(tmp_path):
+    """Of convolutions it is compiled for few rows or for many."""
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(2 * 6 * 6, 2))
+    with pytest.raises(sullae.InputError, match=r"does not compute inputs of the shapes \[\[64, 1, 8, 8\]\], as max_batch_size=64 asks for"):
+        serve.export(network, tmp_path, "m", example_inputs=torch.zeros(2, 1, 8, 8), format="aot_inductor")
+    assert serve.export(network, tmp_path, "m", example_inputs=torch.zeros(2, 1, 8, 8), max_batch_size=15, format="aot_inductor").name == "1"
 
 
 def test_photographs(tmp_path):

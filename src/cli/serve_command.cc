@@ -21,10 +21,11 @@ class ServeCommand final : public Command {
   CLI::App* declare(CLI::App& program) override {
     CLI::App* app = program.add_subcommand("serve", description_of("serve"));
     app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    app->add_option("repository", options_.repository,
-                    "The model repository: DIR/<model>/<version>/ with model.ckpt (from `sullae "
-                    "train --export`) or model.pt (TorchScript); in a store, s3://… or "
-                    "webhdfs://…, it is copied")
+    app->add_option(
+           "repository", options_.repository,
+           "The model repository: DIR/<model>/<version>/ with model.ckpt (from `sullae "
+           "train --export`), model.pt (TorchScript) or model.pt2 (AOTInductor); in a store, "
+           "s3://… or webhdfs://…, it is copied")
         ->required()
         ->type_name("DIR");
     copy_ = app->add_option("--repository-copy", options_.repository_copy,

@@ -114,8 +114,8 @@ class Walk {
   static bool is_model(const fs::path& folder, const Entries& entries) {
     return std::ranges::any_of(entries.folders, [&](const std::string& name) {
       return repository::version_number(name) > 0 &&
-             (is_file(folder / name / repository::kModelFile) ||
-              is_file(folder / name / repository::kScriptFile));
+             std::ranges::any_of(repository::kModelFiles,
+                                 [&](auto* file) { return is_file(folder / name / file); });
     });
   }
 

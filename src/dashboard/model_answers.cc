@@ -26,7 +26,9 @@ json version_of(const fs::path& model, std::int64_t number,
     if (!file.empty() && ::stat(file.c_str(), &status) == 0) {
       shown["bytes"] = status.st_size;
       shown["published"] = status.st_mtim.tv_sec;
-      shown["kind"] = file.filename() == repository::kModelFile ? "checkpoint" : "TorchScript";
+      shown["kind"] = file.filename() == repository::kModelFile    ? "checkpoint"
+                      : file.filename() == repository::kScriptFile ? "TorchScript"
+                                                                   : "AOTInductor";
     }
   } catch (const std::exception& error) {  // a folder that is not to be looked at
     shown["problem"] = error.what();

@@ -55,8 +55,8 @@ std::vector<storage::Entry> Mirror::look() const {
   const auto there = storage::status(remote_);
   if (!there || !there->is_folder)
     throw NoRepository(
-        fmt::format("{}: is no folder; expected a model repository: <model>/<version>/{} or {}",
-                    remote_.string(), kModelFile, kScriptFile));
+        fmt::format("{}: is no folder; expected a model repository: <model>/<version>/{}",
+                    remote_.string(), kModelFileNames));
   auto entries = storage::list(remote_);
   for (const auto number : versions_in(entries)) {
     if (holds_model(remote_ / std::to_string(number)))
@@ -189,7 +189,8 @@ bool Mirror::copy_version(const std::string& model, std::int64_t number) {
     const auto name = file.string().substr(from.string().size());
     if (name.find("/.") == name.npos) files[prefix + name.substr(1)] = status;
   });
-  if (!files.contains(prefix + kModelFile) && !files.contains(prefix + kScriptFile)) return false;
+  if (std::ranges::none_of(kModelFiles, [&](auto* name) { return files.contains(prefix + name); }))
+    return false;
   if (!fs::exists(to)) {
     put_together(model, number, files);
   } else if (is_adopting_ || copied_versions(model).contains(number)) {

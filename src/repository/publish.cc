@@ -76,7 +76,7 @@ fs::path publish_to_store(const fs::path& model, const std::string& config,
     if (entry.is_regular_file()) files.push_back(entry.path());
   }
   std::stable_partition(files.begin(), files.end(), [](const fs::path& file) {
-    return file.filename() != kModelFile && file.filename() != kScriptFile;
+    return std::ranges::find(kModelFiles, file.filename().string()) == kModelFiles.end();
   });
   put_config(model, config);
   fs::path version = model / std::to_string(largest_version(model) + 1);

@@ -1,6 +1,7 @@
 // Models as versions of a model repository, which `sullae serve` serves: `<repository>/<model>/<n>`.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -8,9 +9,13 @@
 
 namespace sullae::repository {
 
-/// The file of a version that holds a Sullae checkpoint, and the one that holds TorchScript.
+/// The file of a version that holds a Sullae checkpoint, TorchScript, or a package that AOTInductor has compiled.
 inline constexpr const char* kModelFile = "model.ckpt";
 inline constexpr const char* kScriptFile = "model.pt";
+inline constexpr const char* kPackageFile = "model.pt2";
+inline constexpr std::array kModelFiles = {kModelFile, kScriptFile, kPackageFile};
+/// As messages list them.
+inline constexpr const char* kModelFileNames = "model.ckpt, model.pt or model.pt2";
 /// What tells how a model is served, beside its versions.
 inline constexpr const char* kModelConfig = "config.toml";
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/percent.h"
@@ -22,14 +24,15 @@ std::int64_t newest_version(const fs::path& model) {
   }
   throw InputError(
       fmt::format("{}: expected a checkpoint, or a model's folder in a repository: "
-                  "<model>/<version>/{} or {}",
-                  model.string(), kModelFile, kScriptFile));
+                  "<model>/<version>/{}",
+                  model.string(), kModelFileNames));
 }
 
 }  // namespace
 
 bool holds_model(const fs::path& version) {
-  return storage::exists(version / kModelFile) || storage::exists(version / kScriptFile);
+  return std::ranges::any_of(kModelFiles,
+                             [&](auto* name) { return storage::exists(version / name); });
 }
 
 std::set<std::int64_t> versions_in(const std::vector<storage::Entry>& entries) {

@@ -34,7 +34,7 @@ std::optional<std::set<std::int64_t>> versions_in(const fs::path& directory,
 }
 
 fs::path model_file_in(const fs::path& version) {
-  for (const char* const name : {kModelFile, kScriptFile}) {
+  for (const char* const name : kModelFiles) {
     const auto type = fs::status(version / name).type();
     if (type == fs::file_type::not_found) continue;
     if (type == fs::file_type::regular) return version / name;
@@ -55,13 +55,14 @@ void expect_repository(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error))
     throw InputError(
-        fmt::format("{}: is no folder; expected a model repository: DIR/<model>/<version>/{} or {}",
-                    directory.string(), kModelFile, kScriptFile));
+        fmt::format("{}: is no folder; expected a model repository: DIR/<model>/<version>/{}",
+                    directory.string(), kModelFileNames));
   const auto versions = versions_in(directory, error);
   if (!versions) return;
   for (const std::int64_t number : *versions) {
     const fs::path version = directory / std::to_string(number);
-    if (fs::exists(version / kModelFile, error) || fs::exists(version / kScriptFile, error))
+    if (std::ranges::any_of(kModelFiles,
+                            [&](auto* name) { return fs::exists(version / name, error); }))
       throw InputError(fmt::format(
           "{}: is a model; expected the folder that has it, a model repository: {}",
           directory.string(),

@@ -16,7 +16,7 @@ std::optional<std::set<std::int64_t>> versions_in(const std::filesystem::path& d
 /// Throws Error instead.
 std::set<std::int64_t> versions_in(const std::filesystem::path& directory);
 
-/// The file that holds the model of a version, in its folder: kModelFile, or kScriptFile; an empty path where there is neither.
+/// The file that holds the model of a version, in its folder: the first of kModelFiles; an empty path where there is none.
 /// Throws InputError for what is no regular file, a pipe, say, which reading would wait for.
 std::filesystem::path model_file_in(const std::filesystem::path& version);
 

@@ -50,7 +50,7 @@ void check_replaces(const fs::path& model, const ModelDescription& own) {
   }
   if (newest.file.filename() != repository::kModelFile)
     throw InputError(
-        fmt::format("--export: {} is a TorchScript module, and a version of a recipe is answered "
+        fmt::format("--export: {} is no checkpoint, and a version of a recipe is answered "
                     "otherwise: expected another name (--export-name)",
                     newest.file.string()));
   ModelDescription there;

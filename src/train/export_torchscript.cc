@@ -3,6 +3,8 @@
 #include <torch/script.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <sstream>
 
 #include "base/file.h"
@@ -101,6 +103,22 @@ void write_lines(const std::filesystem::path& file, const std::vector<std::strin
   write_file(file, text);
 }
 
+// `write_model` writes the model's file.
+std::filesystem::path publish(
+    const TorchScriptExport& options,
+    const std::function<void(const std::filesystem::path& folder)>& write_model) {
+  const auto config = options.repository / options.name / repository::kModelConfig;
+  if (storage::exists(config)) train::check_fits_config(options, config);
+  const auto write = [&](const std::filesystem::path& folder) {
+    write_model(folder);
+    if (!options.classes.empty()) write_lines(folder / train::kClassesFile, options.classes);
+    if (const auto* texts = std::get_if<ServedTexts>(&options.preprocessing))
+      write_lines(folder / train::kVocabularyFile, texts->vocabulary);
+  };
+  return repository::publish_version(options.repository, options.name, train::config_of(options),
+                                     write);
+}
+
 }  // namespace
 
 std::filesystem::path export_torchscript(const torch::jit::Module& module,
@@ -110,18 +128,11 @@ std::filesystem::path export_torchscript(const torch::jit::Module& module,
   auto script = copy_of(module);
   try_out(script, options, 1);
   if (options.max_batch_size > 1) try_out(script, options, 3);
-  const auto config = options.repository / options.name / repository::kModelConfig;
-  if (storage::exists(config)) train::check_fits_config(options, config);
-  const auto write = [&](const std::filesystem::path& folder) {
+  return publish(options, [&](const std::filesystem::path& folder) {
     std::ostringstream bytes;
     script.save(bytes);
     write_file(folder / repository::kScriptFile, bytes.str());
-    if (!options.classes.empty()) write_lines(folder / train::kClassesFile, options.classes);
-    if (const auto* texts = std::get_if<ServedTexts>(&options.preprocessing))
-      write_lines(folder / train::kVocabularyFile, texts->vocabulary);
-  };
-  return repository::publish_version(options.repository, options.name, train::config_of(options),
-                                     write);
+  });
 }
 
 std::filesystem::path export_torchscript(const torch::nn::Module& module, const std::string& source,
@@ -137,6 +148,17 @@ std::filesystem::path export_torchscript(const torch::nn::Module& module, const 
     throw InputError(fmt::format("the source: {}", error.what()));
   }
   return export_torchscript(script, options);
+}
+
+std::filesystem::path export_package(const std::filesystem::path& package,
+                                     const TorchScriptExport& options) {
+  train::check_export(options);
+  if (!std::filesystem::is_regular_file(package))
+    throw InputError(fmt::format("{}: is no file, expected a package", package.string()));
+  return publish(options, [&](const std::filesystem::path& folder) {
+    write_file(folder / repository::kPackageFile,
+               read_file(package, std::numeric_limits<std::size_t>::max()));
+  });
 }
 
 }  // namespace sullae

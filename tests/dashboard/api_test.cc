@@ -104,6 +104,7 @@ TEST_F(DashboardApi, TokensOfAFile) {
 TEST_F(DashboardApi, ModelsAndWhatBecomesOfThem) {
   put("models/m/1/model.ckpt", "12345");
   put("models/m/2/model.pt", "123");
+  put("models/packed/1/model.pt2", "1");
   put("models/m/.serving.json", R"({"serving": 1, "withdrawn": [2]})");
   const auto model = get("/api/models").at("models").at(0);
   EXPECT_EQ(model.at("id"), "models/m");
@@ -116,6 +117,7 @@ TEST_F(DashboardApi, ModelsAndWhatBecomesOfThem) {
   EXPECT_EQ(newest.at("withdrawn"), true);
   EXPECT_EQ(model.at("versions")[1].at("answers"), true);
   EXPECT_EQ(model.at("versions")[1].at("bytes"), 5);
+  EXPECT_EQ(get("/api/models").at("models").at(1).at("versions")[0].at("kind"), "AOTInductor");
 }
 
 TEST_F(DashboardApi, PipelinesTheirStepsAndLogs) {

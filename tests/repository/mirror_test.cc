@@ -256,8 +256,8 @@ TEST_P(Mirrors, SayWhatIsNoRepository) {
   };
   EXPECT_EQ(error_at("none"),
             at("none").string() +
-                ": is no folder; expected a model repository: <model>/<version>/model.ckpt or "
-                "model.pt");
+                ": is no folder; expected a model repository: <model>/<version>/model.ckpt, "
+                "model.pt or model.pt2");
   EXPECT_TRUE(error_at("m/").find("is a model; expected the folder that has it, a model "
                                   "repository: " +
                                   at("").parent_path().string()) != std::string::npos)

@@ -44,7 +44,7 @@ TEST_F(Exported, IsPutOverOnesOfItsKindAlone) {
   EXPECT_FALSE(contains(same.standard_error, "are others"));
   EXPECT_TRUE(has_version(2));
   put_script(repository_ / "texts", 3, "def forward(self, x):\n  return x\n");
-  EXPECT_TRUE(contains(train("text", texts_).standard_error, "3/model.pt is a TorchScript module"));
+  EXPECT_TRUE(contains(train("text", texts_).standard_error, "3/model.pt is no checkpoint"));
 }
 
 TEST_F(Exported, OfOtherClassesIsWarnedOf) {

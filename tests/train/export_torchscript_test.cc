@@ -3,6 +3,7 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include "base/file.h"
 #include "sullae/train.h"
 #include "support/content_of.h"
 #include "support/errors.h"
@@ -152,6 +153,23 @@ TEST_F(ExportTorchScript, ArgumentsWithDefaultsMayBeLeftOut) {
   auto other = options();
   other.outputs[0].shape = other.inputs[0].shape;
   EXPECT_EQ(export_torchscript(script, other).filename(), "1");
+}
+
+TEST_F(ExportTorchScript, APackageIsCopiedAsItIs) {
+  const auto package = directory_.path() / "compiled";
+  EXPECT_EQ(error_of([&] { export_package(package, options()); }),
+            package.string() + ": is no file, expected a package");
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "models"));
+  write_file(package, std::string("PK\0\x03", 4));
+  const auto folder = export_package(package, options());
+  EXPECT_EQ(folder, directory_.path() / "models" / "mine" / "1");
+  EXPECT_EQ(content_of(folder / "model.pt2"), content_of(package));
+  EXPECT_TRUE(contains(content_of(folder.parent_path() / "config.toml"), "[[inputs]]"));
+  // And versions of a model take and give the same, whatever they are.
+  EXPECT_EQ(export_torchscript(*model_, kSource, options()).filename(), "2");
+  auto other = options();
+  other.outputs[0].shape = {-1, 4};
+  EXPECT_TRUE(contains(error_of([&] { export_package(package, other); }), "config.toml"));
 }
 
 TEST_F(ExportTorchScript, SaysWhatCannotBeServed) {

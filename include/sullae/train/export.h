@@ -43,6 +43,7 @@ struct ServedImages {
   std::vector<double> deviation = {0.229, 0.224, 0.225};
 };
 
+/// Where a module or package goes, and what it takes and gives.
 struct TorchScriptExport {
   /// The model repository, which is made where it is missing, and the model's name in it.
   std::filesystem::path repository;
@@ -77,5 +78,11 @@ std::filesystem::path export_torchscript(const torch::jit::Module& module,
 /// compile, too.
 std::filesystem::path export_torchscript(const torch::nn::Module& module, const std::string& source,
                                          const TorchScriptExport& options);
+
+/// The same for a package that AOTInductor has compiled (Python's torch._inductor.aoti_compile_and_package), which is copied to
+/// `<repository>/<name>/<n>/model.pt2`. It is not run here: libtorch of Python has, which made it, and `sullae serve` of libtorch
+/// 2.8 or later will. Throws InputError where `package` is no file.
+std::filesystem::path export_package(const std::filesystem::path& package,
+                                     const TorchScriptExport& options);
 
 }  // namespace sullae

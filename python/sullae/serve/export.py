@@ -1,9 +1,11 @@
 """A module of PyTorch or Keras as a version of a model that ``sullae serve`` answers from."""
 
 import contextlib
+import inspect
 import io
 import pathlib
 import re
+import tempfile
 import warnings
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -11,6 +13,8 @@ import torch
 
 from .. import _core
 from ..errors import InputError
+from .package import compile_package
+from .trial import leaves, others, with_rows
 
 
 class TensorSpec(NamedTuple):
@@ -44,6 +48,9 @@ class Images(NamedTuple):
 
 Tensors = Union[torch.Tensor, Sequence[torch.Tensor]]
 
+# What a model of texts takes: words, and how many.
+_TEXT, _LENGTH = TensorSpec(torch.int64, [-1, -1]), TensorSpec(torch.int64, [-1])
+
 
 def export(
     model: torch.nn.Module,
@@ -56,6 +63,7 @@ def export(
     preprocessing: Union[Texts, Images, None] = None,
     classes: Sequence[str] = (),
     max_batch_size: int = 64,
+    format: str = "torchscript",
 ) -> Union[str, pathlib.Path]:
     """Writes ``model`` (of PyTorch, Keras on torch, or TorchScript) as ``<repository>/<name>/<n>/model.pt``, the next version, and
     beside the first a config.toml that says how it is served. The version appears whole or not at all; a running server
@@ -65,8 +73,12 @@ def export(
     {name: TensorSpec}; ``preprocessing``, Texts(…) or Images(…), with the names of ``classes``. ``outputs`` are found by a try
     unless given; ``max_batch_size=0`` is for models that take no batches.
 
-    The model is compiled (torch.jit.script), or, where that cannot be, traced, and tried with one row and with three before
-    anything is written: InputError says what differs. It stays as it is, in its mode and on its device. Any thread; one rank."""
+    The model is compiled (torch.jit.script), or, where that cannot be, traced. With ``format="aot_inductor"`` (torch 2.8 or later)
+    it is compiled to machine code instead, model.pt2, for this kind of processor or for the GPU that it is on (then config.toml
+    says ``device = "cuda"``). Either is tried with one row and with three, a package also with ``max_batch_size``, before anything
+    is written: InputError says what differs. The model stays as it is, in its mode and on its device. Any thread; one rank."""
+    if format not in ("torchscript", "aot_inductor"):
+        raise InputError(f"export: format: {format!r}: expected 'torchscript' or 'aot_inductor'")
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"export: a {type(model).__module__}.{type(model).__name__}: expected a torch.nn.Module or a Keras model")
     if isinstance(repository, pathlib.PurePath) and re.match(r"(s3|s?webhdfs):/", str(repository)):
@@ -77,29 +89,35 @@ def export(
     if outputs is not None and preprocessing is not None:
         raise InputError("export: outputs: preprocessing knows them, expected none")
     model = getattr(model, "_orig_mod", model)  # of torch.compile()
-    with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings():
+    with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as making:
         warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript's age
         warnings.simplefilter("ignore", FutureWarning)
         examples = _examples(example_inputs, inputs, preprocessing, model)
-        script, content = _compiled(model, examples, max_batch_size)
+        forward, content = (model, "") if format == "aot_inductor" else _compiled(model, examples, max_batch_size)
         if preprocessing is None:
             if inputs is None:
-                names = _argument_names(script, len(examples))
+                names = _argument_names(forward, len(examples))
                 inputs = {n: TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for n, e in zip(names, examples)}
             if outputs is None:
-                outputs = _outputs(script, examples, max_batch_size)
+                outputs = _outputs(forward, examples, max_batch_size)
                 if given[0] is inputs:
-                    _open_sizes(outputs, script, inputs, examples)
-    folder = _core.export_script(
-        content,
-        str(repository),
-        name,
-        _triples(inputs or {}),
-        _triples(outputs or {}),
-        max_batch_size,
-        _prepared(preprocessing),
-        list(classes),
-    )
+                    _open_sizes(outputs, forward, inputs, examples)
+        if format == "aot_inductor":
+            content = f"{making}/model.pt2"
+            as_they_are = [TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for e in examples]
+            takes = [_TEXT, _LENGTH] if isinstance(preprocessing, Texts) else list(inputs.values()) if inputs else as_they_are
+            gives = outputs or {"scores": TensorSpec(torch.float32, [-1, len(classes) or -1])}
+            compile_package(model, examples, takes, gives, max_batch_size, content)
+        folder = _core.export_model(
+            content,
+            str(repository),
+            name,
+            _triples(inputs or {}),
+            _triples(outputs or {}),
+            max_batch_size,
+            _prepared(preprocessing),
+            list(classes),
+        )
     return folder if "://" in folder else pathlib.Path(folder)
 
 
@@ -180,32 +198,16 @@ def _saved(script: torch.jit.ScriptModule) -> bytes:
     return buffer.getvalue()
 
 
-def _others(examples: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
-    """Inputs as those, with other values where any may be: of whole numbers, which may be places in a table, the same."""
-    random = torch.Generator().manual_seed(1)
-    return tuple(
-        torch.randn(example.shape, generator=random).to(example) if example.is_floating_point() else example for example in examples
-    )
-
-
-def _with_rows(examples: Tuple[torch.Tensor, ...], rows: int) -> Tuple[torch.Tensor, ...]:
-    """As many rows: the first one, again and again."""
-    return tuple(
-        example[:1].expand(rows, *example.shape[1:]).clone() if example.dim() > 0 and example.shape[0] > 0 else example
-        for example in examples
-    )
-
-
 def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, examples, max_batch_size: int, warned: List[str]) -> None:
     """Tracing writes down what forward did for these inputs: InputError where it gives another answer for others."""
-    tried = [examples, _with_rows(examples, 3)] if max_batch_size > 0 else [examples]
-    for others in map(_others, tried):
+    tried = [examples, with_rows(examples, 3)] if max_batch_size > 0 else [examples]
+    for others in map(others, tried):
         try:
-            wanted = _leaves(model(*others))
+            wanted = leaves(model(*others))
         except Exception:  # a model may refuse values, in its own words, or other rows: then there is nothing to compare
             continue
         try:
-            answers = _leaves(traced(*others))
+            answers = leaves(traced(*others))
         except Exception:  # with another number of rows, which is told where those are tried
             continue
         for expected, given in zip(wanted, answers):
@@ -220,25 +222,21 @@ def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, exampl
         warnings.warn(f"export: traced: {message}", torch.jit.TracerWarning, stacklevel=4)
 
 
-def _leaves(value) -> List[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    values = value.values() if isinstance(value, dict) else value
-    return [leaf for item in values for leaf in _leaves(item)] if isinstance(value, (list, tuple, dict)) else []
-
-
 def _batch_of(example: torch.Tensor, max_batch_size: int) -> List[int]:
     return [-1, *example.shape[1:]] if max_batch_size > 0 and example.dim() > 0 else list(example.shape)
 
 
-def _argument_names(script: torch.jit.ScriptModule, count: int) -> List[str]:
-    names = [argument.name for argument in script.forward.schema.arguments[1:]]
+def _argument_names(model: torch.nn.Module, count: int) -> List[str]:
+    if isinstance(model, torch.jit.ScriptModule):
+        names = [argument.name for argument in model.forward.schema.arguments[1:]]
+    else:
+        names = list(inspect.signature(model.forward).parameters)
     if len(names) < count:
         raise InputError(f"export: forward takes {len(names)} tensors, example_inputs has {count}")
     return names[:count]
 
 
-def _outputs(script: torch.jit.ScriptModule, examples, max_batch_size: int) -> Dict[str, TensorSpec]:
+def _outputs(script: torch.nn.Module, examples, max_batch_size: int) -> Dict[str, TensorSpec]:
     try:
         result = script(*examples)
     except Exception as error:
@@ -250,7 +248,7 @@ def _outputs(script: torch.jit.ScriptModule, examples, max_batch_size: int) -> D
     return {f"output_{i}": TensorSpec(tensor.dtype, _batch_of(tensor, max_batch_size)) for i, tensor in enumerate(result)}
 
 
-def _open_sizes(outputs: Dict[str, TensorSpec], script: torch.jit.ScriptModule, inputs, examples) -> None:
+def _open_sizes(outputs: Dict[str, TensorSpec], script: torch.nn.Module, inputs, examples) -> None:
     """Of sizes behind the batch's that inputs leave open: an output's that are others with others are open, too."""
     specs = [TensorSpec(*spec) for spec in inputs.values()]
     if not any(-1 in list(spec.shape)[1:] for spec in specs):
@@ -260,7 +258,7 @@ def _open_sizes(outputs: Dict[str, TensorSpec], script: torch.jit.ScriptModule, 
         for spec, e in zip(specs, examples)
     )
     try:
-        results = _leaves(script(*larger))
+        results = leaves(script(*larger))
     except Exception:  # sizes that go together, and are not the same
         return
     for (name, spec), result in zip(list(outputs.items()), results):

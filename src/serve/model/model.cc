@@ -39,8 +39,9 @@ std::vector<std::string> read_lines(const fs::path& version, const std::string& 
 fs::path model_file_of(const fs::path& version) {
   auto file = repository::model_file_in(version);
   if (!file.empty()) return file;
-  throw InputError(fmt::format("{}: expected {} (a Sullae checkpoint) or {} (TorchScript)",
-                               version.string(), repository::kModelFile, repository::kScriptFile));
+  throw InputError(fmt::format(
+      "{}: expected {} (a Sullae checkpoint), {} (TorchScript) or {} (AOTInductor)",
+      version.string(), repository::kModelFile, repository::kScriptFile, repository::kPackageFile));
 }
 
 // Of a module that says nothing of itself but the names of its inputs.
@@ -103,6 +104,8 @@ Model::Model(const fs::path& path, const ModelConfig& config)
   const fs::path file = fs::is_directory(path) ? model_file_of(path) : path;
   if (file.extension() == fs::path(repository::kScriptFile).extension()) {
     load_torchscript(file);
+  } else if (file.extension() == fs::path(repository::kPackageFile).extension()) {
+    load_package(file);
   } else {
     load_checkpoint(file);
   }
@@ -116,7 +119,7 @@ void Model::load_checkpoint(const fs::path& file) {
   network->eval();
   network->to(device_of(config_));
   const auto* servable = dynamic_cast<const train::Servable*>(network.get());
-  network_ = std::make_unique<Network>(servable->script(), config_);
+  network_ = make_script_network(servable->script(), config_);
   writer_ = std::dynamic_pointer_cast<train::LanguageModel>(network);
   if (writer_) {
     language_.emplace(description);
@@ -138,6 +141,25 @@ void Model::load_torchscript(const fs::path& file) {
   }
   if (!module.find_method("forward"))
     throw InputError(fmt::format("{}: has no method forward", file.string()));
+  auto inputs = config_.inputs.empty() ? signatures_of(module) : config_.inputs;
+  configure(file, std::move(inputs));
+  network_ = make_script_network(std::move(module), config_);
+}
+
+void Model::load_package(const fs::path& file) {
+  platform_ = "torch_aoti";
+  if (config_.preprocessing == Preprocessing::none &&
+      (config_.inputs.empty() || config_.outputs.empty()))
+    throw InputError(
+        fmt::format("{}: what a package takes and gives it does not say itself: expected "
+                    "[[inputs]] and [[outputs]] in {}",
+                    file.string(), repository::kModelConfig));
+  configure(file, config_.inputs);
+  network_ = make_package_network(file, config_, instances_of(config_));
+}
+
+// What the configuration says of a network that is no checkpoint: how requests become its input.
+void Model::configure(const fs::path& file, std::vector<TensorSignature> inputs) {
   expect_fitting_config(config_, file.parent_path().parent_path() / repository::kModelConfig);
   auto description = config_.description;
   if (!config_.classes_file.empty())
@@ -154,10 +176,8 @@ void Model::load_torchscript(const fs::path& file) {
     // Nothing says that the first dimension is a batch's unless the configuration does.
     const bool batched = !config_.inputs.empty() && config_.max_batch_size > 0;
     if (!batched) max_batch_size_ = 1;
-    auto inputs = config_.inputs.empty() ? signatures_of(module) : config_.inputs;
     codec_ = make_tensor_codec(std::move(inputs), config_.outputs, batched);
   }
-  network_ = std::make_unique<Network>(std::move(module), config_);
 }
 
 std::vector<std::vector<torch::Tensor>> Model::go_on(const std::vector<const Rows*>& texts) const {

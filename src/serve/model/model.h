@@ -17,11 +17,11 @@ namespace sullae::serve {
 /// Any thread may call one object.
 class Model {
  public:
-  /// Loads `path`: a version's folder, with model.ckpt (a Sullae checkpoint) or model.pt (TorchScript), or such a file.
+  /// Loads `path`: a version's folder, with one of repository::kModelFiles, or such a file.
   /// Throws InputError or Error that says what is wrong with which file.
   Model(const std::filesystem::path& path, const ModelConfig& config);
 
-  /// "sullae_checkpoint" or "pytorch_torchscript".
+  /// "sullae_checkpoint", "pytorch_torchscript", or as Triton calls packages of AOTInductor, "torch_aoti".
   const std::string& platform() const { return platform_; }
   const Codec& codec() const { return *codec_; }
   /// Of a language model how texts become its input; empty for others.
@@ -48,6 +48,8 @@ class Model {
   std::vector<std::vector<torch::Tensor>> go_on(const std::vector<const Rows*>& texts) const;
   void load_checkpoint(const std::filesystem::path& file);
   void load_torchscript(const std::filesystem::path& file);
+  void load_package(const std::filesystem::path& file);
+  void configure(const std::filesystem::path& file, std::vector<TensorSignature> inputs);
 
   ModelConfig config_;
   std::string platform_;

@@ -104,8 +104,8 @@ void Repository::start() {
   find_models();
   const auto found = models();
   if (found.empty())
-    log::warning("{}: has no model yet; expected <model>/<version>/{} or {} there",
-                 options_.directory.string(), repository::kModelFile, repository::kScriptFile);
+    log::warning("{}: has no model yet; expected <model>/<version>/{} there",
+                 options_.directory.string(), repository::kModelFileNames);
   for (const auto& model : found) update(*model);
   started_ = true;
   if (on_look_) on_look_();

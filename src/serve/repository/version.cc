@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/host.h"
 #include "base/request_error.h"
 
 namespace sullae::serve {
@@ -12,12 +11,6 @@ namespace {
 
 std::uint64_t nanoseconds(Clock::duration duration) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count());
-}
-
-int instances_of(const ModelConfig& config) {
-  constexpr int kOnAGpu = 2;
-  if (config.instances > 0) return config.instances;
-  return config.device == "cpu" ? available_cpus() : kOnAGpu;
 }
 
 }  // namespace

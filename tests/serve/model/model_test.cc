@@ -12,6 +12,7 @@
 #include "sullae/torch/checkpoint.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
+#include "torch/compat/package_loader.h"
 #include "train/export.h"
 #include "train/task.h"
 
@@ -223,6 +224,28 @@ TEST_F(ModelTest, TorchScriptCanHavePreprocessingOfTexts) {
   const auto scores = floats_of(answer[1]);
   EXPECT_NEAR(scores[0], 1 / (1 + std::exp(3.0 - 9.0)), 1e-5);
   EXPECT_NEAR(scores[1], 1 / (1 + std::exp(1.0 - 3.0)), 1e-5);
+}
+
+// Of one that can be loaded Python's tests tell.
+TEST_F(ModelTest, APackageThatCannotBeLoadedSaysSo) {
+  const auto folder = directory_.path() / "m";
+  put_text(folder / "1" / "model.pt2", "no package");
+  EXPECT_TRUE(contains(error_of([&] { Model(folder / "1", {}); }),
+                       "model.pt2: what a package takes and gives it does not say itself: "
+                       "expected [[inputs]] and [[outputs]] in config.toml"));
+  put_text(folder / "config.toml",
+           "[[inputs]]\nname = \"x\"\ndatatype = \"FP32\"\nshape = [-1]\n"
+           "[[outputs]]\nname = \"y\"\ndatatype = \"FP32\"\nshape = [-1]\n");
+  const auto error =
+      error_of([&] { Model(folder / "1", read_model_config(folder / "config.toml")); });
+#if SULLAE_HAS_PACKAGES
+  EXPECT_TRUE(contains(error, "model.pt2: is no package of AOTInductor that libtorch ")) << error;
+#else
+  EXPECT_TRUE(contains(error,
+                       "model.pt2: packages of AOTInductor need libtorch 2.8 or later, and "
+                       "this build has " TORCH_VERSION))
+      << error;
+#endif
 }
 
 TEST_F(ModelTest, ADictionarysValuesGoByTheirNames) {

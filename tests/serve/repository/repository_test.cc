@@ -53,8 +53,9 @@ TEST_F(RepositoryTest, IsNoModelsFolder) {
     Repository repository({.directory = empty.path()});
     repository.start();
   }
-  EXPECT_TRUE(contains(::testing::internal::GetCapturedStderr(),
-                       ": has no model yet; expected <model>/<version>/model.ckpt or model.pt"));
+  EXPECT_TRUE(
+      contains(::testing::internal::GetCapturedStderr(),
+               ": has no model yet; expected <model>/<version>/model.ckpt, model.pt or model.pt2"));
 }
 
 TEST_F(RepositoryTest, AVersionThatCannotBeIsRefusedAndTheOldOneStays) {
