@@ -14,7 +14,7 @@ import torch
 from .. import _core
 from ..errors import InputError
 from .package import compile_package
-from .trial import leaves, others, with_rows
+from .trial import leaves, other_values, with_rows
 
 
 class TensorSpec(NamedTuple):
@@ -201,7 +201,7 @@ def _saved(script: torch.jit.ScriptModule) -> bytes:
 def _check_traced(model: torch.nn.Module, traced: torch.jit.ScriptModule, examples, max_batch_size: int, warned: List[str]) -> None:
     """Tracing writes down what forward did for these inputs: InputError where it gives another answer for others."""
     tried = [examples, with_rows(examples, 3)] if max_batch_size > 0 else [examples]
-    for others in map(others, tried):
+    for others in map(other_values, tried):
         try:
             wanted = leaves(model(*others))
         except Exception:  # a model may refuse values, in its own words, or other rows: then there is nothing to compare

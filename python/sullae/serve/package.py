@@ -7,7 +7,7 @@ from typing import Dict, List, Sequence, Tuple
 import torch
 
 from ..errors import InputError
-from .trial import leaves, others, with_rows
+from .trial import leaves, other_values, with_rows
 
 # A package computes with any sizes, beyond its inputs' memory too, unless this is set when it computes first.
 _LOOKS_AT_INPUTS = "AOTI_RUNTIME_CHECK_INPUTS"
@@ -36,7 +36,7 @@ def compile_package(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], 
     with _inputs_looked_at():
         package = torch._inductor.aoti_load_package(file)
         for rows in sorted({1, min(3, max_batch_size), max_batch_size} - {0}) or [0]:
-            tried = others(with_rows(examples, rows) if rows > 0 else examples)
+            tried = other_values(with_rows(examples, rows) if rows > 0 else examples)
             _try(package, model, tried, gives, max_batch_size, kind)
 
 

@@ -13,7 +13,7 @@ def with_rows(examples: Tuple[torch.Tensor, ...], rows: int) -> Tuple[torch.Tens
     )
 
 
-def others(examples: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
+def other_values(examples: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
     """Inputs as those, with other values where any may be: of whole numbers, which may be places in a table, the same."""
     random = torch.Generator().manual_seed(1)
     return tuple(
