@@ -168,6 +168,9 @@ def test_packages_answer_as_the_models(tmp_path):
     assert network.training
     words = serve.Texts(vocabulary=["good", "bad"])
     serve.export(bag, models, "bag", preprocessing=words, classes=["no", "yes"], format="aot_inductor")
+    # Of attention one row is another way.
+    attention = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True).eval()
+    serve.export(attention, models, "attention", example_inputs=torch.zeros(1, 5, 8), format="aot_inductor")
     config = (models / "net" / "config.toml").read_text()
     for name, content in (("broken", b"no package"), ("loose", (models / "net" / "1" / "model.pt2").read_bytes())):
         (models / name / "1").mkdir(parents=True)
@@ -183,6 +186,11 @@ def test_packages_answer_as_the_models(tmp_path):
                 scores, sums = network(places, scale)
             numpy.testing.assert_allclose(answer["output_0"], scores, rtol=1e-4, atol=1e-5)
             assert (answer["output_1"] == sums.numpy()).all()
+        for rows in (1, 2, 1, 64):
+            given = torch.randn(rows, 5, 8)
+            with torch.no_grad():
+                expected = attention(given)
+            numpy.testing.assert_allclose(client.infer("attention", {"src": given.numpy()})["output"], expected, rtol=1e-4, atol=1e-5)
         # Threads at a time, as many as the server gives it.
         many = [threading.Thread(target=client.predict, args=("bag", ["good"] * 3)) for _ in range(8)]
         for thread in many:

@@ -75,7 +75,7 @@ def export(
 
     The model is compiled (torch.jit.script), or, where that cannot be, traced. With ``format="aot_inductor"`` (torch 2.8 or later)
     it is compiled to machine code instead, model.pt2, for this kind of processor or for the GPU that it is on (then config.toml
-    says ``device = "cuda"``). Either is tried with one row and with three, a package also with ``max_batch_size``, before anything
+    says ``device = "cuda"``). Either is tried with one row and with three, a package also with two and ``max_batch_size``, before anything
     is written: InputError says what differs. The model stays as it is, in its mode and on its device. Any thread; one rank."""
     if format not in ("torchscript", "aot_inductor"):
         raise InputError(f"export: format: {format!r}: expected 'torchscript' or 'aot_inductor'")

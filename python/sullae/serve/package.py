@@ -23,11 +23,10 @@ def compile_package(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], 
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(f"export: format='aot_inductor': a {kind}, which is TorchScript: expected the module that it was made from")
     # A size that is 1 in the example would be taken for one that is always 1.
-    rows = min(max_batch_size, 2)
-    shown = with_rows(examples, rows) if rows > 0 else examples
+    shown = with_rows(examples, min(max_batch_size, 2)) if max_batch_size > 0 else examples
     try:
         with _any_batch():
-            program = torch.export.export(model, shown, dynamic_shapes=_open_sizes(takes, max_batch_size))
+            program = _exported(model, shown, takes, max_batch_size)
             # As many threads as the server gives a model, and not as this process has.
             settings = {} if shown[0].is_cuda else {"cpp.dynamic_threads": True}
             torch._inductor.aoti_compile_and_package(program, package_path=file, inductor_configs=settings)
@@ -35,15 +34,24 @@ def compile_package(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], 
         raise InputError(f"export: AOTInductor cannot compile {kind}: {error}") from error
     with _inputs_looked_at():
         package = torch._inductor.aoti_load_package(file)
-        for rows in sorted({1, min(3, max_batch_size), max_batch_size} - {0}) or [0]:
-            tried = other_values(with_rows(examples, rows) if rows > 0 else examples)
-            _try(package, model, tried, gives, max_batch_size, kind)
+        if max_batch_size == 0:
+            _try(package, model, other_values(examples), gives, max_batch_size, kind)
+        for rows in sorted({1, min(2, max_batch_size), min(3, max_batch_size), max_batch_size} - {0}):
+            _try(package, model, other_values(with_rows(examples, rows)), gives, max_batch_size, kind)
 
 
-def _open_sizes(takes: Sequence, max_batch_size: int):
-    batch = torch.export.Dim("batch", min=1, max=max_batch_size) if max_batch_size > 1 else None
+def _exported(model: torch.nn.Module, shown: Tuple[torch.Tensor, ...], takes: Sequence, max_batch_size: int):
+    """For one row and more; where another way is taken for one, as attention does, for two and more: of one the server makes two."""
+    if max_batch_size > 1:
+        with contextlib.suppress(torch._dynamo.exc.UserError):
+            return torch.export.export(model, shown, dynamic_shapes=_open_sizes(takes, 1, max_batch_size))
+    return torch.export.export(model, shown, dynamic_shapes=_open_sizes(takes, 2, max_batch_size))
+
+
+def _open_sizes(takes: Sequence, least: int, max_batch_size: int):
+    batch = torch.export.Dim("batch", min=least, max=max_batch_size) if max_batch_size > 1 else torch.export.Dim.STATIC
     return tuple(
-        {i: batch if i == 0 and max_batch_size > 0 else torch.export.Dim.AUTO if size == -1 else None for i, size in enumerate(spec[1])}
+        {i: batch if i == 0 and max_batch_size > 0 else torch.export.Dim.AUTO if size == -1 else torch.export.Dim.STATIC for i, size in enumerate(spec[1])}
         for spec in takes
     )
 
@@ -79,6 +87,8 @@ def _try(package, model: torch.nn.Module, inputs: Tuple[torch.Tensor, ...], give
     try:
         given = leaves(package(*inputs))
     except RuntimeError as error:
+        if max_batch_size > 1 and inputs[0].shape[0] == 1:
+            return  # it is for two rows and more
         raise InputError(
             f"export: {kind}, compiled by AOTInductor, does not compute inputs of the shapes {shapes}, as max_batch_size={max_batch_size} "
             f"asks for: {str(error).strip()}: expected another max_batch_size, or TorchScript"

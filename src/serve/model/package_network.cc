@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 #include "serve/model/network.h"
@@ -42,6 +44,7 @@ class PackageNetwork final : public Network {
  public:
   PackageNetwork(const fs::path& file, const ModelConfig& config, int threads)
       : device_(device_of(config)),
+        takes_batches_(config.max_batch_size > 1),
         loader_(file.string(), "model", /*run_single_threaded=*/false,
                 static_cast<std::size_t>(threads), device_.is_cpu() ? -1 : device_.index()) {
     const auto metadata = loader_.get_metadata();
@@ -63,7 +66,7 @@ class PackageNetwork final : public Network {
     std::vector<torch::Tensor> outputs;
     try {
       for (const auto& input : inputs) tensors.push_back(input.toTensor().to(device_).contiguous());
-      outputs = loader_.run(tensors);
+      outputs = compute(tensors);
       for (auto& output : outputs) output = output.to(torch::kCPU);
     } catch (const c10::Error& error) {
       refuse_computing(error.what_without_backtrace());
@@ -74,7 +77,34 @@ class PackageNetwork final : public Network {
   }
 
  private:
+  // torch.export compiles for two rows and more unless it is told otherwise, and cannot always be: then one is computed twice.
+  std::vector<torch::Tensor> compute(const std::vector<torch::Tensor>& inputs) const {
+    const bool is_one_row = takes_batches_ && std::ranges::all_of(inputs, [](const auto& input) {
+                              return input.dim() > 0 && input.size(0) == 1;
+                            });
+    if (is_one_row && wants_two_rows_) return compute_twice(inputs);
+    try {
+      return loader_.run(inputs);
+    } catch (const std::exception&) {
+      if (!is_one_row) throw;
+      auto outputs = compute_twice(inputs);  // throws why, where it is not for the one row
+      wants_two_rows_ = true;
+      return outputs;
+    }
+  }
+  std::vector<torch::Tensor> compute_twice(const std::vector<torch::Tensor>& inputs) const {
+    std::vector<torch::Tensor> twice;
+    for (const auto& input : inputs) twice.push_back(torch::cat({input, input}));
+    auto outputs = loader_.run(twice);
+    for (auto& output : outputs) {
+      if (output.dim() > 0 && output.size(0) == 2) output = output.narrow(0, 0, 1);
+    }
+    return outputs;
+  }
+
   torch::Device device_;
+  bool takes_batches_;
+  mutable std::atomic<bool> wants_two_rows_{false};
   mutable torch::inductor::AOTIModelPackageLoader loader_;
 };
 
