@@ -25,7 +25,13 @@ part() {
       ;;
     gradients) bench/gradients.py --ranks 2 4 --rounds 3 ;;
     wrapper) bench/wrapper.py ;;
-    elastic) bench/elastic.py ;;
+    elastic)
+      bench/elastic.py
+      bench/elastic.py --state 400 --kills 10
+      bench/elastic.py --torture 100
+      root_only "elastic --link" || return 0
+      bench/elastic.py --link --kills 5
+      ;;
     parquet) bench/parquet.py ;;
     kafka) bench/kafka.py ;;
     dashboard)

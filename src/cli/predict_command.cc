@@ -36,7 +36,7 @@ class PredictCommand final : public Command {
         "  sullae predict models/nsmc --source kafka://broker:9092/reviews --sink "
         "kafka://broker:9092/opinions");
     app->add_option("MODEL", options_.model,
-                    "A checkpoint, or a file of TorchScript (.pt) or AOTInductor (.pt2); or the "
+                    "A checkpoint, or a TorchScript file (.pt); or the "
                     "newest of a model's folder in a "
                     "repository, or of a --checkpoint-dir. In a store, too, but for the latter")
         ->required();

@@ -251,20 +251,30 @@ class Attempt {
 
   bool is_superseded() const { return folder_.attempts() > number_; }
 
+  // A job that has done what it should is none that failed, where storage is full or away by then: its exit code says so.
+  template <class Write>
+  static void write_down(Write write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      say(error.what());
+    }
+  }
+
   // What is known is written before anybody is asked anything.
   int finish(Result result) {
     result.submission = submission_;
     result.attempts = number_;
     result.started = started_;
     result.ended = std::time(nullptr);
-    folder_.end_attempt(number_, result);
+    write_down([&] { folder_.end_attempt(number_, result); });
     if (is_superseded()) {
       say(fmt::format("attempt {} of job {}: a later one has begun, and has the job", number_,
                       folder_.id()));
       return result.exit_code;
     }
     const bool is_last = !goes_on(result);
-    if (is_last) folder_.set_result(result);
+    if (is_last) write_down([&] { folder_.set_result(result); });
     const auto how = to_text(result.end) + (result.reason.empty() ? "" : ": " + result.reason);
     say(is_last ? fmt::format("job {}: {}", folder_.id(), how)
                 : fmt::format("attempt {} of {}: {}; the job goes on in the next one",

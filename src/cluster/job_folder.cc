@@ -28,6 +28,9 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLockLimit{60};
 // Has the number of the newest job, which may have been removed.
 constexpr const char* kLast = ".last";
+// Of an attempt that runs: what its end takes, where logs and checkpoints have filled the storage meanwhile.
+constexpr const char* kRoom = "room";
+constexpr std::size_t kRoomBytes = std::size_t{64} << 10;
 
 constexpr std::array<std::pair<End, const char*>, 6> kEnds = {{
     {End::completed, "completed"},
@@ -154,11 +157,15 @@ int JobFolder::attempts() const {
 int JobFolder::begin_attempt() const {
   fs::create_directories(path_ / "attempts");
   for (int number = attempts() + 1;; ++number) {
-    if (fs::create_directory(attempt(number))) return number;
+    if (!fs::create_directory(attempt(number))) continue;
+    write_file(attempt(number) / kRoom, std::string(kRoomBytes, '\0'));
+    return number;
   }
 }
 
 void JobFolder::end_attempt(int number, const Result& result) const {
+  std::error_code gone;
+  fs::remove(attempt(number) / kRoom, gone);
   write_file(attempt(number) / "ended.json", to_json(result).dump(2) + "\n");
 }
 

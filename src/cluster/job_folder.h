@@ -8,6 +8,7 @@
 //   attempts/N/coordinator.json    where workers find the launcher
 //   attempts/N/workers.jsonl       a line for each process: its number, its node
 //   attempts/N/ended.json   how the attempt ended
+//   attempts/N/room         space for it and result.json, until then
 //   result.json             how the job ended; of the last submission
 //   checkpoints/, report.json, run/    of `sullae train`
 //   slurm-*.log             what the batch scripts have written: empty, where all is well
@@ -74,7 +75,7 @@ class JobFolder {
 
   /// The highest number, 0 for none.
   int attempts() const;
-  /// Makes the next.
+  /// Makes the next, with the space that its end takes.
   int begin_attempt() const;
   std::filesystem::path attempt(int number) const {
     return path_ / "attempts" / std::to_string(number);

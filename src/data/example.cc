@@ -6,11 +6,11 @@
 namespace sullae::data {
 namespace {
 
-template <class Values>
-const typename Values::value_type* only_value(const Example& example, std::string_view name) {
+template <class Kind>
+const typename Kind::value_type* only_value(const Example& example, std::string_view name) {
   const auto found = example.features.find(name);
   if (found == example.features.end()) return nullptr;
-  const auto* const values = std::get_if<Values>(&found->second);
+  const auto* const values = std::get_if<Kind>(&found->second);
   return values != nullptr && values->size() == 1 ? values->data() : nullptr;
 }
 
@@ -51,11 +51,11 @@ bool Features::erase(std::string_view name) {
 }
 
 const std::string* Example::bytes(std::string_view name) const {
-  return only_value<std::vector<std::string>>(*this, name);
+  return only_value<Values<std::string>>(*this, name);
 }
 
 const std::int64_t* Example::integer(std::string_view name) const {
-  return only_value<std::vector<std::int64_t>>(*this, name);
+  return only_value<Values<std::int64_t>>(*this, name);
 }
 
 const std::int64_t* Example::label() const {
@@ -64,13 +64,11 @@ const std::int64_t* Example::label() const {
 }
 
 void Example::set(std::string_view name, std::string bytes) {
-  std::vector<std::string> values;
-  values.push_back(std::move(bytes));
-  features.insert_or_assign(name, std::move(values));
+  features.insert_or_assign(name, Values<std::string>(std::move(bytes)));
 }
 
 void Example::set(std::string_view name, std::int64_t value) {
-  features.insert_or_assign(name, std::vector<std::int64_t>{value});
+  features.insert_or_assign(name, Values<std::int64_t>(value));
 }
 
 }  // namespace sullae::data

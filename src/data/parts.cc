@@ -243,10 +243,10 @@ DatasetPtr Partitions::add_to(DatasetPtr set, std::size_t file) const {
     const auto& [name, is_number, is_kept] = columns_[i];
     const auto& value = values_[file][i].second;
     if (!value || (i == label_ && !is_kept)) continue;
-    values.push_back({.name = name,
-                      .feature = is_number ? Feature(std::vector{*number_of(*value)})
-                                           : Feature(std::vector{*value}),
-                      .is_kept = is_kept});
+    values.push_back(
+        {.name = name,
+         .feature = is_number ? Feature(Values{*number_of(*value)}) : Feature(Values{*value}),
+         .is_kept = is_kept});
   }
   std::optional<InPartition::Class> own_class;
   if (label_) own_class = {.name = values_[file][*label_].second, .may_lack = unlabelled_};

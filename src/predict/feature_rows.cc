@@ -77,7 +77,7 @@ float real_at(const InferTensor& output, std::size_t i) {
 template <class Read>
 data::Feature values_of(const InferTensor& output, std::size_t row, const Read& read) {
   const std::size_t count = elements_a_row(output);
-  std::vector<std::decay_t<decltype(read(output, 0))>> values;
+  data::Values<std::decay_t<decltype(read(output, 0))>> values;
   for (std::size_t i = row * count; i < (row + 1) * count; ++i) values.push_back(read(output, i));
   return values;
 }
@@ -141,7 +141,7 @@ class Parquet final : public RowWriter {
 
   void write(const Row& row) override {
     if (!writer_) open(row.outputs);
-    const data::Feature number = std::vector<std::int64_t>{static_cast<std::int64_t>(row.number)};
+    const data::Feature number = data::Values<std::int64_t>(static_cast<std::int64_t>(row.number));
     std::vector<data::ParquetWriter::Cell> cells = {{.values = &number}};
     for (const auto& column : fields_.columns)
       cells.push_back({.values = column_of(row.sample, column)});

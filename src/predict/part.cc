@@ -45,7 +45,7 @@ void check_kept(const data::Example& sample, const PredictOptions& options) {
   for (const auto& column : options.columns) {
     const data::Feature* const feature = column_of(sample, column);
     const auto* const texts =
-        feature == nullptr ? nullptr : std::get_if<std::vector<std::string>>(feature);
+        feature == nullptr ? nullptr : std::get_if<data::Values<std::string>>(feature);
     if (texts == nullptr) continue;
     for (const std::string& text : *texts) {
       if (find_invalid_utf8(text) != std::string::npos)

@@ -1,6 +1,7 @@
 #include "cluster/job_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <fstream>
 #include <thread>
@@ -107,6 +108,29 @@ TEST_F(JobFolderTest, DamageIsNamed) {
   EXPECT_TRUE(contains(error_of([&] { folder.result(1); }), "a-1/result.json"));
   std::ofstream(folder.path() / "result.json") << R"({"state":"lost"})";
   EXPECT_TRUE(contains(error_of([&] { folder.result(1); }), "state 'lost' is none"));
+}
+
+TEST_F(JobFolderTest, OnFullStorageNothingIsHalfMadeAndAnEndIsWrittenDown) {
+  const auto storage = directory_.path() / "storage";
+  std::filesystem::create_directory(storage);
+  if (::mount("tmpfs", storage.c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "SKIPPED: mounting a small file system needs root";
+  const JobFolders folders(storage / "jobs");
+  const JobFolder folder = folders.make(job("a")).folder;
+  const int attempt = folder.begin_attempt();
+  {
+    std::ofstream log(folder.attempt(attempt) / "log");
+    while (log << std::string(1 << 10, 'x') << std::flush) {
+    }
+  }
+  EXPECT_TRUE(contains(error_of([&] { folders.make(job("b")); }), "No space left on device"));
+  EXPECT_EQ(folders.all().size(), 1U);
+  const Result result{.end = End::completed, .submission = 1, .started = 10, .ended = 20};
+  folder.end_attempt(attempt, result);
+  folder.set_result(result);
+  EXPECT_EQ(folder.attempt_result(attempt)->end, End::completed);
+  EXPECT_EQ(folder.result(1)->ended, 20);
+  ::umount2(storage.c_str(), MNT_DETACH);
 }
 
 TEST_F(JobFolderTest, StorageThatIsNotThereIsNamed) {

@@ -20,6 +20,34 @@ std::vector<std::string> names_of(const Features& features) {
   return names;
 }
 
+TEST(Values, AreAListWhetherOneOrMany) {
+  using Texts = data::Values<std::string>;
+  const std::string longer(100, 'x');
+  Texts values;
+  EXPECT_TRUE(values.empty());
+  EXPECT_EQ(values.begin(), values.end());
+  std::vector<std::string> expected;
+  for (const auto& text : {longer, std::string("a"), std::string(), longer}) {
+    values.push_back(text);
+    expected.push_back(text);
+    EXPECT_EQ(std::vector<std::string>(values.begin(), values.end()), expected);
+    EXPECT_EQ(values, Texts(expected)) << "in a list of its own";
+    EXPECT_EQ(values.front(), longer);
+    EXPECT_EQ(values[expected.size() - 1], text);
+  }
+  EXPECT_EQ(Texts(longer), Texts{longer});
+  EXPECT_EQ(Texts(longer), Texts(std::vector{longer}));
+  EXPECT_NE(Texts(longer), Texts());
+  EXPECT_NE(Texts(longer), (Texts{longer, longer}));
+  Texts room;
+  room.reserve(3);
+  room.push_back("b");
+  EXPECT_EQ(room, Texts{"b"});
+  const Texts copy = room;
+  Texts moved = std::move(room);
+  EXPECT_EQ(moved, copy);
+}
+
 TEST(Features, AreInTheOrderOfNames) {
   Features features;
   EXPECT_TRUE(features.empty());

@@ -76,7 +76,7 @@ TEST_F(Predict, WritesCsvAndTFRecordThatDataSetsAreReadFrom) {
   EXPECT_EQ(*example.integer("row"), 3);
   EXPECT_EQ(*example.bytes("id"), "r3");
   EXPECT_EQ(*example.bytes("label"), "bad");
-  EXPECT_EQ(std::get<std::vector<float>>(example.features.at("probabilities")).size(), 2U);
+  EXPECT_EQ(std::get<data::Values<float>>(example.features.at("probabilities")).size(), 2U);
 }
 
 TEST_F(Predict, CsvHasAllOfSeveralTexts) {
@@ -109,7 +109,7 @@ TEST_F(Predict, WritesParquetAndReadsIt) {
   EXPECT_EQ(*example.integer("row"), 23);
   EXPECT_EQ(*example.bytes("id"), "r23");
   EXPECT_EQ(*example.bytes("column/label"), "bad");
-  EXPECT_EQ(std::get<std::vector<float>>(example.features.at("probabilities")).size(), 2U);
+  EXPECT_EQ(std::get<data::Values<float>>(example.features.at("probabilities")).size(), 2U);
   // Of what is Parquet itself, with a number as key.
   const auto table = directory_.path() / "table";
   ASSERT_EQ(

@@ -9,15 +9,18 @@
 // The first weights are those of the first world's rank 0, whichever worker that was: `seed` in FOLDER says which, and --seed
 // begins with the same.
 //
-// With --hold nobody takes that step before there are so many ranks; with --sampler yes samples are a sampler's, of one epoch.
+// With --hold nobody takes that step before there are so many ranks, with --wait none before that worker has begun; with --sampler
+// yes samples are a sampler's, of one epoch; with --recipe yes there are two backward passes a step, whose losses are scaled, and the
+// learning rate falls. A `die` is a kill at that step, or the first one that the worker takes behind it.
 //
-//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--pause MS] [--state MEGABYTES] [--seed SEED]
-//                   [--hold STEP:RANKS] [--sampler yes]
+//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|die|term|throw|sync]... [--pause MS] [--state MEGABYTES] [--seed SEED]
+//                   [--hold STEP:RANKS] [--wait STEP:WORKER] [--sampler yes] [--recipe yes]
 #include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -59,7 +62,7 @@ struct Deed {
 };
 
 void do_deed(const std::string& what) {
-  if (what == "kill") ::raise(SIGKILL);
+  if (what == "kill" || what == "die") ::raise(SIGKILL);
   if (what == "term") ::raise(SIGTERM);
   if (what == "throw") throw std::runtime_error("as it was told to");
 }
@@ -75,6 +78,9 @@ int main(int argc, char** argv) {
   int least_ranks = 0;
   std::int64_t megabytes = 0;
   bool with_sampler = false;
+  bool with_recipe = false;
+  std::int64_t waiting_step = -1;
+  int awaited = 0;
   const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
   const int worker = number == nullptr ? 0 : std::atoi(number);
   std::int64_t seed = worker + 1;  // apart, until rank 0's weights are everybody's
@@ -92,6 +98,10 @@ int main(int argc, char** argv) {
       with_sampler = true;
       continue;
     }
+    if (std::string(argv[i]) == "--recipe") {
+      with_recipe = true;
+      continue;
+    }
     if (std::string(argv[i]) == "--seed") {
       seed = std::stoll(value);
       continue;
@@ -99,6 +109,10 @@ int main(int argc, char** argv) {
     std::replace(value.begin(), value.end(), ':', ' ');
     if (std::string(argv[i]) == "--hold") {
       std::istringstream(value) >> held_step >> least_ranks;
+      continue;
+    }
+    if (std::string(argv[i]) == "--wait") {
+      std::istringstream(value) >> waiting_step >> awaited;
       continue;
     }
     Deed deed;
@@ -119,6 +133,20 @@ int main(int argc, char** argv) {
   sullae::elastic::State state(*network, optimizer);
   state.track("step", step);
   state.track("seed", seed);
+  sullae::LossScaler scaler({.scale = 1024, .growth_interval = 10});
+  state.track(
+      "scaler",
+      [&] {
+        std::string text;
+        for (const double one : scaler.state()) text += std::to_string(one) + ' ';
+        return text;
+      },
+      [&](const std::string& text) {
+        std::istringstream words(text);
+        std::vector<double> of_others;
+        for (double one = 0; words >> one;) of_others.push_back(one);
+        scaler.load_state(of_others);
+      });
   state.track(
       "deed",
       [&]() -> std::string {
@@ -130,7 +158,9 @@ int main(int argc, char** argv) {
       [](const std::string&) {});
   bool done = false;
   const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
-    sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(), {}, world);
+    const int passes = with_recipe ? 2 : 1;
+    sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(),
+                                             {.backward_passes_per_step = passes}, world);
     const auto part = static_cast<std::size_t>(kBatch / world.size());
     sullae::DistributedSampler sampler(static_cast<std::size_t>(steps * kBatch),
                                        {.shuffle = false, .block = part}, world);
@@ -140,8 +170,14 @@ int main(int argc, char** argv) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         state.ask();
       }
+      while (step == waiting_step &&
+             !std::filesystem::exists(folder / ("samples-" + std::to_string(awaited)))) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        state.ask();
+      }
       for (const Deed& deed : deeds) {
-        if (deed.worker == worker && deed.step == step) do_deed(deed.what);
+        if (deed.worker != worker) continue;
+        if (deed.step == step || (deed.what == "die" && deed.step <= step)) do_deed(deed.what);
       }
       auto first = step * kBatch + kBatch * world.rank() / world.size();
       auto last = step * kBatch + kBatch * (world.rank() + 1) / world.size();
@@ -151,11 +187,26 @@ int main(int argc, char** argv) {
         last = static_cast<std::int64_t>(batch.back()) + 1;
       }
       distributed.zero_grad();
-      const auto numbers = torch::arange(first, last);
-      const auto wanted = torch::sin(numbers.to(torch::kFloat64)).unsqueeze(1);
-      const auto loss =
-          (network->forward(numbers.remainder(50)) - wanted).pow(2).sum() * world.size() / kBatch;
-      loss.backward();
+      for (int pass = 0; pass < passes; ++pass) {
+        const auto numbers = torch::arange(first + (last - first) * pass / passes,
+                                           first + (last - first) * (pass + 1) / passes);
+        const auto wanted = torch::sin(numbers.to(torch::kFloat64)).unsqueeze(1);
+        const auto loss =
+            (network->forward(numbers.remainder(50)) - wanted).pow(2).sum() * world.size() / kBatch;
+        (with_recipe ? scaler.scale(loss) : loss).backward();
+      }
+      if (with_recipe) {
+        distributed.synchronize();
+        const torch::NoGradGuard guard;
+        for (const torch::Tensor& parameter : network->parameters()) {
+          if (parameter.grad().defined()) parameter.mutable_grad().div_(scaler.scale());
+        }
+        scaler.update(/*finite=*/true);
+        const auto done_share = static_cast<double>(step) / static_cast<double>(steps);
+        for (auto& group : optimizer.param_groups())
+          static_cast<torch::optim::SGDOptions&>(group.options())
+              .lr(0.05 * (1 + std::cos(3 * done_share)) / 2);
+      }
       distributed.step();
       // Before step_done(), after which the samples of the step are everybody's.
       log << step << ' ' << first << ' ' << last << ' ' << state.changes().back().generation << ' '

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Trained {
   /// By sample: how often it was part of a step.
   std::map<int, int> samples;
   std::vector<std::string> changes;
+  std::vector<int> worlds;  // ranks that have taken a step in each
 };
 
 Trained train(std::vector<std::string> flags, const std::vector<std::string>& words = {},
@@ -41,6 +43,7 @@ Trained train(std::vector<std::string> flags, const std::vector<std::string>& wo
   Trained trained{.result = run_program(flags, environment)};
   std::ifstream weights(folder.path() / "weights");
   for (double weight = 0; weights >> weight;) trained.weights.push_back(weight);
+  std::map<int, std::set<std::string>> workers;  // by generation
   for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
     if (!entry.path().filename().string().starts_with("samples-")) continue;
     std::ifstream samples(entry.path());
@@ -48,8 +51,11 @@ Trained train(std::vector<std::string> flags, const std::vector<std::string>& wo
     for (int step = 0, first = 0, last = 0, generation = 0;
          samples >> step >> first >> last >> generation >> when;) {
       for (int sample = first; sample < last; ++sample) ++trained.samples[sample];
+      workers[generation].insert(entry.path().filename().string());
     }
   }
+  for (const auto& [generation, names] : workers)
+    trained.worlds.push_back(static_cast<int>(names.size()));
   std::ifstream changes(folder.path() / "changes");
   for (std::string line; std::getline(changes, line);) trained.changes.push_back(line);
   EXPECT_TRUE(vanish(folder.path().string()));
@@ -61,17 +67,20 @@ const std::vector<double>& of_one_process() {
   return weights;
 }
 
-void expect_undisturbed(const Trained& trained) {
+const std::vector<std::string> kRecipe = {"--recipe", "yes"};
+
+void expect_undisturbed(const Trained& trained,
+                        const std::vector<double>& expected = of_one_process(),
+                        int forwards_a_step = 1) {
   EXPECT_EQ(trained.result.exit_code, 0) << trained.result.standard_error;
   EXPECT_EQ(trained.samples.size(), std::size_t{kSteps} * kBatch);
   for (const auto& [sample, count] : trained.samples) EXPECT_EQ(count, 1) << sample;
-  const auto& expected = of_one_process();
   ASSERT_EQ(trained.weights.size(), expected.size());
   double difference = 0;
   for (std::size_t i = 0; i < expected.size(); ++i)
     difference = std::max(difference, std::abs(trained.weights[i] - expected[i]));
   EXPECT_LT(difference, 1e-10);
-  EXPECT_EQ(trained.weights.back(), kSteps);  // forwards, of steps that were taken
+  EXPECT_EQ(trained.weights.back(), forwards_a_step * kSteps);  // of steps that were taken
 }
 
 const std::vector<std::string> kElastic = {"-np", "3", "--min-np", "1", "--cooldown", "0.1"};
@@ -111,10 +120,35 @@ TEST_P(Losses, OfAnyRankCostNoStep) {
                            transport));
 }
 
+// With losses that are scaled, several backward passes a step, and a learning rate that falls, and parts of a batch that are not alike.
+TEST_P(Losses, FromAllRanksToOneAndToAllAgainAreOneTraining) {
+  const std::map<std::string, std::string> transport{{"SULLAE_TRANSPORT", GetParam()}};
+  const auto expected = train({"-np", "1"}, kRecipe).weights;
+  for (const int ranks : {4, 5}) {
+    // Nobody comes before the others are gone.
+    std::vector<std::string> words = {"--pause", "10", "--hold", fmt::format("40:{}", ranks)};
+    words.insert(words.end(), {"--at", "3:10:kill"});
+    for (int worker = 0; worker < ranks; ++worker) {
+      if (worker != 1 && worker != 3)
+        words.insert(words.end(), {"--at", fmt::format("{}:20:kill", worker)});
+    }
+    words.insert(words.end(), kRecipe.begin(), kRecipe.end());
+    const auto trained = train({"-np", std::to_string(ranks), "--min-np", "1", "--cooldown", "4:4"},
+                               words, transport);
+    expect_undisturbed(trained, expected, /*forwards_a_step=*/2);
+    ASSERT_GE(trained.worlds.size(), 4U);
+    EXPECT_EQ(trained.worlds[0], ranks);
+    EXPECT_EQ(trained.worlds[1], ranks - 1);
+    EXPECT_EQ(std::ranges::count(trained.worlds, 1), 1);
+    EXPECT_EQ(trained.worlds.back(), ranks);
+  }
+}
+
 // Worker 0 has what the newcomer needs, and dies while it gives it: worker 2 has it too.
 TEST_P(Losses, OfWhoGivesItsStateCostNoState) {
-  const auto trained = train(kElastic, {"--pause", "30", "--at", "1:5:kill", "--at", "0:5:sync"},
-                             {{"SULLAE_TRANSPORT", GetParam()}});
+  const auto trained =
+      train(kElastic, {"--pause", "30", "--at", "1:5:kill", "--at", "0:5:sync", "--hold", "50:3"},
+            {{"SULLAE_TRANSPORT", GetParam()}});
   expect_undisturbed(trained);
   EXPECT_TRUE(contains(trained.result.standard_error, "worker 0 on "))
       << trained.result.standard_error;
@@ -133,6 +167,15 @@ TEST(Elastic, ASamplerGoesOnWithTheRestOfItsEpoch) {
                               "0:20:kill", "--at", "4:21:kill", "--at", "1:40:term"});
   expect_undisturbed(trained);
   EXPECT_GE(trained.changes.size(), 3U);
+}
+
+TEST(Elastic, TwentyRanksOfAnEpochDieAndEachSampleIsUsedOnce) {
+  std::vector<std::string> words = {"--sampler", "yes", "--pause", "30", "--wait", "58:19"};
+  for (int worker = 0; worker < 20; ++worker)
+    words.insert(words.end(), {"--at", fmt::format("{}:{}:die", worker, 1 + 2 * worker)});
+  const auto trained = train({"-np", "4", "--min-np", "1", "--cooldown", "0.05:0.05"}, words);
+  expect_undisturbed(trained);
+  EXPECT_TRUE(contains(trained.result.standard_error, "generation 20: "));
 }
 
 // What cannot be started in its place is no reason for the others to end.

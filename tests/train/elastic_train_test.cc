@@ -101,8 +101,14 @@ TEST_F(ElasticTrain, KillsDoNotShowInWhatIsTrained) {
   for (const unsigned seed : {1U, 2U}) {
     const auto folder = directory_.path() / ("run-" + std::to_string(seed));
     auto kept = options;
-    kept.insert(kept.end(), {"--run-dir", folder.string()});
-    expect_same(disturbed(kept, SIGKILL, 3, seed), expected);
+    const auto metrics = directory_.path() / "metrics";
+    kept.insert(kept.end(), {"--run-dir", folder.string(), "--metrics-file", metrics.string()});
+    const auto report = disturbed(kept, SIGKILL, 3, seed);
+    expect_same(report, expected);
+    EXPECT_TRUE(contains(content_of(metrics),
+                         fmt::format("sullae_training_world_changes_total{{recipe=\"mnist\"}} {}\n",
+                                     report["world_changes"].size())))
+        << content_of(metrics);
     // Whoever was the first rank when: one run, whose steps come once.
     runs::History history(folder / runs::kMetricsFile);
     history.update();

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "sullae/data/values.h"
+
 namespace sullae::data {
 
 /// The names that readers give to features and that recipes look for. Those of images are what
@@ -28,8 +30,8 @@ inline constexpr std::string_view kColumn =
 }  // namespace feature
 
 /// The values of a feature: of one of the three kinds that tf.train.Feature has, or, of a table's kept column, double.
-using Feature = std::variant<std::vector<std::string>, std::vector<float>,
-                             std::vector<std::int64_t>, std::vector<double>>;
+using Feature =
+    std::variant<Values<std::string>, Values<float>, Values<std::int64_t>, Values<double>>;
 
 /// What a feature is in all samples that have it.
 struct FeatureType {

@@ -74,8 +74,8 @@ def export(
     unless given; ``max_batch_size=0`` is for models that take no batches.
 
     The model is compiled (torch.jit.script), or, where that cannot be, traced. With ``format="aot_inductor"`` (torch 2.8 or later)
-    it is compiled to machine code instead, model.pt2, for this kind of processor or for the GPU that it is on (then config.toml
-    says ``device = "cuda"``). Either is tried with one row and with three, a package also with two and ``max_batch_size``, before anything
+    it is compiled to machine code instead, model.pt2, for this kind of processor or for the GPU that it is on (set then
+    ``device = "cuda"`` in config.toml). Either is tried with one row and with three, a package also with two and ``max_batch_size``, before anything
     is written: InputError says what differs. The model stays as it is, in its mode and on its device. Any thread; one rank."""
     if format not in ("torchscript", "aot_inductor"):
         raise InputError(f"export: format: {format!r}: expected 'torchscript' or 'aot_inductor'")
@@ -104,8 +104,10 @@ def export(
                     _open_sizes(outputs, forward, inputs, examples)
         if format == "aot_inductor":
             content = f"{making}/model.pt2"
-            as_they_are = [TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for e in examples]
-            takes = [_TEXT, _LENGTH] if isinstance(preprocessing, Texts) else list(inputs.values()) if inputs else as_they_are
+            if isinstance(preprocessing, Texts):
+                takes = {"words": _TEXT, "lengths": _LENGTH}
+            else:
+                takes = inputs or {f"input {i}": TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for i, e in enumerate(examples)}
             gives = outputs or {"scores": TensorSpec(torch.float32, [-1, len(classes) or -1])}
             compile_package(model, examples, takes, gives, max_batch_size, content)
         folder = _core.export_model(
@@ -160,7 +162,7 @@ def _examples(example_inputs, inputs, preprocessing, model) -> Tuple[torch.Tenso
             torch.zeros([size if size != -1 else 2 if i == 0 else 8 for i, size in enumerate(spec.shape)], dtype=spec.dtype)
             for spec in map(lambda spec: TensorSpec(*spec), inputs.values())
         )
-    return tuple(example.to(device) for example in examples)
+    return tuple(example.to(device).contiguous() for example in examples)
 
 
 def _compiled(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], max_batch_size: int) -> Tuple[torch.jit.ScriptModule, bytes]:

@@ -19,23 +19,23 @@ namespace {
 using ArrayPtr = std::shared_ptr<arrow::Array>;
 
 // The values of a range of an array, none of which is a list.
-class Values {
+class CellValues {
  public:
-  virtual ~Values() = default;
+  virtual ~CellValues() = default;
   virtual Feature read(std::int64_t begin, std::int64_t end) const = 0;
 };
 
 void refuse_null() { throw DamagedRecord("a list holds a null"); }
 
-// `Read` is what std::vector::emplace_back() takes of an element.
+// `Read` is what Values::emplace_back() takes of an element.
 template <class Array, class Value, class Read = Value>
-class PlainValues final : public Values {
+class PlainValues final : public CellValues {
  public:
   using ReadOne = Read (*)(const Array&, std::int64_t);
   PlainValues(const ArrayPtr& array, ReadOne one)
       : array_(std::static_pointer_cast<Array>(array)), read_(one) {}
   Feature read(std::int64_t begin, std::int64_t end) const override {
-    std::vector<Value> values;
+    Values<Value> values;
     values.reserve(static_cast<std::size_t>(end - begin));
     for (std::int64_t i = begin; i < end; ++i) {
       if (array_->IsNull(i)) refuse_null();
@@ -50,7 +50,7 @@ class PlainValues final : public Values {
 };
 
 template <class Array>
-std::unique_ptr<Values> integers(const ArrayPtr& array) {
+std::unique_ptr<CellValues> integers(const ArrayPtr& array) {
   return std::make_unique<PlainValues<Array, std::int64_t>>(
       array, +[](const Array& of, std::int64_t i) -> std::int64_t {
         if constexpr (std::is_same_v<Array, arrow::UInt64Array>) {
@@ -62,7 +62,7 @@ std::unique_ptr<Values> integers(const ArrayPtr& array) {
 }
 
 template <class Array>
-std::unique_ptr<Values> reals(const ArrayPtr& array) {
+std::unique_ptr<CellValues> reals(const ArrayPtr& array) {
   return std::make_unique<PlainValues<Array, float>>(
       array, +[](const Array& of, std::int64_t i) -> float {
         if constexpr (std::is_same_v<Array, arrow::HalfFloatArray>) {
@@ -73,13 +73,13 @@ std::unique_ptr<Values> reals(const ArrayPtr& array) {
       });
 }
 
-std::unique_ptr<Values> doubles(const ArrayPtr& array) {
+std::unique_ptr<CellValues> doubles(const ArrayPtr& array) {
   return std::make_unique<PlainValues<arrow::DoubleArray, double>>(
       array, +[](const arrow::DoubleArray& of, std::int64_t i) { return of.Value(i); });
 }
 
 template <class Array>
-std::unique_ptr<Values> bytes(const ArrayPtr& array) {
+std::unique_ptr<CellValues> bytes(const ArrayPtr& array) {
   return std::make_unique<PlainValues<Array, std::string, std::string_view>>(
       array, +[](const Array& of, std::int64_t i) { return std::string_view(of.GetView(i)); });
 }
@@ -88,9 +88,9 @@ std::string as_text(const arrow::Array& array, std::int64_t i) {
   return value_of(array.GetScalar(i))->ToString();
 }
 
-class DictionaryValues final : public Values {
+class DictionaryValues final : public CellValues {
  public:
-  DictionaryValues(const ArrayPtr& array, std::unique_ptr<Values> dictionary)
+  DictionaryValues(const ArrayPtr& array, std::unique_ptr<CellValues> dictionary)
       : array_(std::static_pointer_cast<arrow::DictionaryArray>(array)),
         dictionary_(std::move(dictionary)) {}
   Feature read(std::int64_t begin, std::int64_t end) const override {
@@ -115,10 +115,10 @@ class DictionaryValues final : public Values {
   Feature one(std::int64_t place) const { return dictionary_->read(place, place + 1); }
 
   std::shared_ptr<arrow::DictionaryArray> array_;
-  std::unique_ptr<Values> dictionary_;
+  std::unique_ptr<CellValues> dictionary_;
 };
 
-std::unique_ptr<Values> make_values(const ArrayPtr& array, bool is_kept) {
+std::unique_ptr<CellValues> make_values(const ArrayPtr& array, bool is_kept) {
   switch (array->type_id()) {
     case arrow::Type::BOOL:
       return integers<arrow::BooleanArray>(array);
@@ -222,7 +222,7 @@ class ColumnOfFeatures final : public FeatureColumn {
   ArrayPtr array_;
   std::vector<ArrayPtr> lists_;
   std::vector<Range> ranges_;
-  std::unique_ptr<Values> values_;
+  std::unique_ptr<CellValues> values_;
 };
 
 void add_leaves(const std::string& name, std::vector<int> path,

@@ -19,19 +19,18 @@ struct SeenKind {
   bool is_told = false;  // by the set
 };
 
-bool is_utf8(const std::vector<std::string>& values) {
+bool is_utf8(const Values<std::string>& values) {
   return std::ranges::all_of(values, [](const std::string& value) {
     return find_invalid_utf8(value) == std::string::npos;
   });
 }
 
 Kind kind_of(std::string_view name, const Feature& feature) {
-  if (std::holds_alternative<std::vector<float>>(feature)) return Kind::real;
-  if (std::holds_alternative<std::vector<double>>(feature)) return Kind::real64;
-  if (std::holds_alternative<std::vector<std::int64_t>>(feature)) return Kind::integer;
+  if (std::holds_alternative<Values<float>>(feature)) return Kind::real;
+  if (std::holds_alternative<Values<double>>(feature)) return Kind::real64;
+  if (std::holds_alternative<Values<std::int64_t>>(feature)) return Kind::integer;
   const bool is_image = name == feature::kImage || name == feature::kPixels;
-  return !is_image && is_utf8(std::get<std::vector<std::string>>(feature)) ? Kind::text
-                                                                           : Kind::bytes;
+  return !is_image && is_utf8(std::get<Values<std::string>>(feature)) ? Kind::text : Kind::bytes;
 }
 
 const char* name_of(Kind kind) {

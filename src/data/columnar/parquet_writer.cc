@@ -78,18 +78,17 @@ class Output final : public arrow::io::OutputStream {
 void append_value(arrow::ArrayBuilder& builder, const Feature& feature, std::size_t i, Kind kind) {
   arrow::Status status;
   if (kind == Kind::real) {
-    status =
-        static_cast<arrow::FloatBuilder&>(builder).Append(std::get<std::vector<float>>(feature)[i]);
+    status = static_cast<arrow::FloatBuilder&>(builder).Append(std::get<Values<float>>(feature)[i]);
   } else if (kind == Kind::real64) {
-    const auto* const doubles = std::get_if<std::vector<double>>(&feature);
+    const auto* const doubles = std::get_if<Values<double>>(&feature);
     status = static_cast<arrow::DoubleBuilder&>(builder).Append(
-        doubles != nullptr ? (*doubles)[i] : std::get<std::vector<float>>(feature)[i]);
+        doubles != nullptr ? (*doubles)[i] : std::get<Values<float>>(feature)[i]);
   } else if (kind == Kind::integer) {
     status = static_cast<arrow::Int64Builder&>(builder).Append(
-        std::get<std::vector<std::int64_t>>(feature)[i]);
+        std::get<Values<std::int64_t>>(feature)[i]);
   } else {
     status = static_cast<arrow::BinaryBuilder&>(builder).Append(
-        std::get<std::vector<std::string>>(feature)[i]);
+        std::get<Values<std::string>>(feature)[i]);
   }
   if (!status.ok()) throw Error(status.message());
 }
@@ -111,7 +110,7 @@ std::size_t count_of(const Feature& feature) {
 }
 
 std::size_t bytes_of(const Feature& feature) {
-  const auto* const texts = std::get_if<std::vector<std::string>>(&feature);
+  const auto* const texts = std::get_if<Values<std::string>>(&feature);
   if (texts == nullptr) return 8 * count_of(feature);
   std::size_t bytes = 0;
   for (const auto& text : *texts) bytes += text.size() + 4;
@@ -119,12 +118,12 @@ std::size_t bytes_of(const Feature& feature) {
 }
 
 bool is_of_kind(const Feature& feature, Kind kind) {
-  if (kind == Kind::real) return std::holds_alternative<std::vector<float>>(feature);
+  if (kind == Kind::real) return std::holds_alternative<Values<float>>(feature);
   if (kind == Kind::real64)
-    return std::holds_alternative<std::vector<double>>(feature) ||
-           std::holds_alternative<std::vector<float>>(feature);
-  if (kind == Kind::integer) return std::holds_alternative<std::vector<std::int64_t>>(feature);
-  const auto* const texts = std::get_if<std::vector<std::string>>(&feature);
+    return std::holds_alternative<Values<double>>(feature) ||
+           std::holds_alternative<Values<float>>(feature);
+  if (kind == Kind::integer) return std::holds_alternative<Values<std::int64_t>>(feature);
+  const auto* const texts = std::get_if<Values<std::string>>(&feature);
   if (texts == nullptr) return false;
   for (const auto& text : *texts) {
     if (kind == Kind::text && find_invalid_utf8(text) != std::string::npos) return false;

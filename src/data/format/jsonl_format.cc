@@ -248,8 +248,8 @@ class JsonLinesDataset final : public TypedTable {
   }
 
   template <class Value>
-  std::vector<Value> values_of(const json& value, std::size_t k) const {
-    std::vector<Value> values;
+  Values<Value> values_of(const json& value, std::size_t k) const {
+    Values<Value> values;
     for_each_value(value, [&](const json& one) {
       const auto kind = kind_of(one);
       const bool fits =
@@ -258,9 +258,10 @@ class JsonLinesDataset final : public TypedTable {
         throw DamagedRecord(fmt::format("has a JSON {}, expected what is in the first rows",
                                         one.is_binary() ? "number" : one.type_name()));
       if (one.is_boolean()) {
-        values.push_back(Value());
-        if constexpr (!std::is_same_v<Value, std::string>)
-          values.back() = static_cast<Value>(one.get<bool>());
+        if constexpr (std::is_same_v<Value, std::string>)
+          values.push_back("");
+        else
+          values.push_back(static_cast<Value>(one.get<bool>()));
       } else if constexpr (std::is_same_v<Value, double>) {
         constexpr std::int64_t kMost = std::int64_t{1} << 53;
         const auto beyond = beyond_int64(one);

@@ -17,14 +17,14 @@ Feature take(proto::Feature& feature) {
   switch (feature.kind_case()) {
     case proto::Feature::kFloatList: {
       const auto& values = feature.float_list().value();
-      return std::vector<float>(values.begin(), values.end());
+      return Values<float>(values.begin(), values.end());
     }
     case proto::Feature::kInt64List: {
       const auto& values = feature.int64_list().value();
-      return std::vector<std::int64_t>(values.begin(), values.end());
+      return Values<std::int64_t>(values.begin(), values.end());
     }
     default: {
-      std::vector<std::string> values;
+      Values<std::string> values;
       for (std::string& value : *feature.mutable_bytes_list()->mutable_value())
         values.push_back(std::move(value));
       return values;
@@ -45,17 +45,17 @@ float float_of(double value) {
 
 struct Put {
   proto::Feature& feature;
-  void operator()(const std::vector<std::string>& values) const {
+  void operator()(const Values<std::string>& values) const {
     auto& list = *feature.mutable_bytes_list();
     for (const auto& value : values) list.add_value(value);
   }
-  void operator()(const std::vector<float>& values) const {
+  void operator()(const Values<float>& values) const {
     feature.mutable_float_list()->mutable_value()->Add(values.begin(), values.end());
   }
-  void operator()(const std::vector<double>& values) const {
+  void operator()(const Values<double>& values) const {
     for (const double value : values) feature.mutable_float_list()->add_value(float_of(value));
   }
-  void operator()(const std::vector<std::int64_t>& values) const {
+  void operator()(const Values<std::int64_t>& values) const {
     feature.mutable_int64_list()->mutable_value()->Add(values.begin(), values.end());
   }
 };

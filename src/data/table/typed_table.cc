@@ -14,7 +14,7 @@
 namespace sullae::data {
 namespace {
 
-using Integers = std::vector<std::int64_t>;
+using Integers = Values<std::int64_t>;
 
 }  // namespace
 
@@ -55,8 +55,8 @@ void TypedTable::choose(const std::vector<TypedColumn>& columns, const DatasetOp
 }
 
 Feature TypedTable::to_float32(const Feature& doubles) {
-  std::vector<float> reals;
-  for (const double value : std::get<std::vector<double>>(doubles))
+  Values<float> reals;
+  for (const double value : std::get<Values<double>>(doubles))
     reals.push_back(static_cast<float>(value));
   return reals;
 }
@@ -109,7 +109,7 @@ void TypedTable::fail(std::size_t i, std::size_t k, const std::string& why) cons
 // Empty for null: Spark writes an empty text so. What says that it is a string is UTF-8 by its format's word.
 std::string TypedTable::cell_text(std::size_t i, std::size_t k, std::optional<Feature> cell) const {
   if (!cell) return "";
-  if (auto* const texts = std::get_if<std::vector<std::string>>(&*cell);
+  if (auto* const texts = std::get_if<Values<std::string>>(&*cell);
       texts != nullptr && texts->size() == 1 && columns_[k].is_string)
     return std::move(texts->front());
   std::string text = text_of(*cell);
@@ -124,7 +124,7 @@ std::string TypedTable::cell_text(std::size_t i, std::size_t k, std::optional<Fe
 void TypedTable::set_text(std::size_t i, std::size_t k, std::optional<Feature> cell,
                           Example& example) const {
   if (stand_alone_ && !cell) fail(i, k, "is missing");
-  const auto* const texts = cell ? std::get_if<std::vector<std::string>>(&*cell) : nullptr;
+  const auto* const texts = cell ? std::get_if<Values<std::string>>(&*cell) : nullptr;
   if (texts != nullptr && texts->size() == 1 && columns_[k].is_string)
     example.features.insert_or_assign(feature::kText, *std::move(cell));
   else

@@ -52,7 +52,7 @@ class TypedTable : public Dataset {
     for (const auto& [feature, k] : roles_.features) {
       auto values = read(k);
       if (!values) continue;
-      if (std::holds_alternative<std::vector<double>>(*values) && !is_of_kept(feature))
+      if (std::holds_alternative<Values<double>>(*values) && !is_of_kept(feature))
         values = to_float32(*values);
       example.features.insert_or_assign(feature, *std::move(values));
     }

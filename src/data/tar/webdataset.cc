@@ -8,8 +8,8 @@
 namespace sullae::data {
 
 std::optional<WebDatasetMember> webdataset_member(std::string_view name, const Feature& feature) {
-  const auto* const bytes = std::get_if<std::vector<std::string>>(&feature);
-  const auto* const integers = std::get_if<std::vector<std::int64_t>>(&feature);
+  const auto* const bytes = std::get_if<Values<std::string>>(&feature);
+  const auto* const integers = std::get_if<Values<std::int64_t>>(&feature);
   if (bytes != nullptr && bytes->size() == 1) {
     if (name == feature::kImage) return WebDatasetMember{"jpg", bytes->front()};
     if (name == feature::kText) return WebDatasetMember{"txt", bytes->front()};

@@ -35,6 +35,7 @@ void refuse_computing(std::string_view trace) {
   for (std::string_view rest = trace; !rest.empty();) {
     const auto end = std::min(rest.find('\n'), rest.size());
     const auto line = rest.substr(0, end);
+    if (line.starts_with("Exception raised from ")) break;  // where in libtorch, over many lines
     if (line.find_first_not_of(" \t") != std::string_view::npos) what = line;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }

@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
 
 #include "serve/model/network.h"
 #include "sullae/error.h"
@@ -19,7 +23,7 @@ namespace {
 // A package computes with any sizes, beyond the memory of its inputs too, unless this asks it to look, which it reads when it
 // computes first. Set while the program has one thread.
 [[maybe_unused]] const bool kInputsAreLookedAt =
-    ::setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", /*overwrite=*/0) == 0;
+    ::setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", /*overwrite=*/1) == 0;
 
 // Its instructions would end the server. As torch writes them, by words.
 void expect_instructions(const std::string& wanted) {
@@ -40,6 +44,82 @@ void expect_instructions(const std::string& wanted) {
 #endif
 }
 
+// What sullae.serve.export() writes down of a package's inputs: what is outside of it libtorch refuses, too, and keeps its memory
+// for ever. Each size is a number, or [a name, the least, the most or 0]; those of one name are the same.
+class Sizes {
+ public:
+  // Of a package of another's making there is nothing.
+  Sizes(const std::string& written, const ModelConfig& config) {
+    if (!written.empty())
+      inputs_ = nlohmann::json::parse(written, nullptr, /*allow_exceptions=*/false);
+    for (const auto& input : config.inputs) names_.push_back(input.name);
+  }
+
+  bool is_known() const { return inputs_.is_array() && !inputs_.empty(); }
+  bool wants_two_rows() const {
+    return is_known() && inputs_[0].size() > 0 && inputs_[0][0].is_array() && inputs_[0][0][1] > 1;
+  }
+
+  // Throws Error.
+  void check(const std::vector<torch::Tensor>& inputs) const {
+    if (!is_known()) return;
+    std::map<std::string, std::int64_t> named;
+    for (std::size_t k = 0; k < inputs.size() && k < inputs_.size(); ++k) {
+      const auto shape = inputs[k].sizes();
+      if (shape.size() != inputs_[k].size()) fail(k, 0, "another number of sizes");
+      for (std::size_t i = 0; i < shape.size(); ++i) {
+        const auto& size = inputs_[k][i];
+        if (size.is_number()) {
+          if (shape[i] != size) fail(k, i, fmt::format("{}, got {}", size.dump(), shape[i]));
+          continue;
+        }
+        const std::int64_t most = size[2];
+        if (shape[i] < size[1] || (most > 0 && shape[i] > most))
+          fail(k, i,
+               fmt::format("{} to {}, got {}", size[1].dump(),
+                           most > 0 ? std::to_string(most) : "any", shape[i]));
+        const auto [same, is_new] = named.emplace(size[0], shape[i]);
+        if (!is_new && same->second != shape[i])
+          fail(k, i, fmt::format("{}, as of another input, got {}", same->second, shape[i]));
+      }
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t input, std::size_t size, const std::string& what) const {
+    throw Error(fmt::format("size {} of input '{}': expected {}", size,
+                            input < names_.size() ? names_[input] : std::to_string(input), what));
+  }
+
+  nlohmann::json inputs_;
+  std::vector<std::string> names_;
+};
+
+std::string value_of(const std::unordered_map<std::string, std::string>& metadata,
+                     const char* key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? std::string() : found->second;
+}
+
+// What it is for, before any of its code runs.
+void expect_fitting(const std::unordered_map<std::string, std::string>& metadata,
+                    torch::Device device, const ModelConfig& config) {
+  const auto compiled_for = value_of(metadata, "AOTI_DEVICE_KEY");
+  if (!compiled_for.empty() &&
+      compiled_for != torch::DeviceTypeName(device.type(), /*lower_case=*/true))
+    throw InputError(
+        fmt::format("was compiled for the device '{}', and config.toml says device = \"{}\"",
+                    compiled_for, config.device));
+  if (device.is_cpu()) expect_instructions(value_of(metadata, "AOTI_CPU_ISA"));
+}
+
+// Later libtorches read it without loading the rest.
+template <class Loader>
+void look_first(const fs::path& file, torch::Device device, const ModelConfig& config) {
+  if constexpr (requires { Loader::load_metadata_from_package("", ""); })
+    expect_fitting(Loader::load_metadata_from_package(file.string(), "model"), device, config);
+}
+
 class PackageNetwork final : public Network {
  public:
   PackageNetwork(const fs::path& file, const ModelConfig& config, int threads)
@@ -48,16 +128,9 @@ class PackageNetwork final : public Network {
         loader_(file.string(), "model", /*run_single_threaded=*/false,
                 static_cast<std::size_t>(threads), device_.is_cpu() ? -1 : device_.index()) {
     const auto metadata = loader_.get_metadata();
-    const auto of = [&](const char* key) {
-      const auto found = metadata.find(key);
-      return found == metadata.end() ? std::string() : found->second;
-    };
-    const auto device = of("AOTI_DEVICE_KEY");
-    if (!device.empty() && device != torch::DeviceTypeName(device_.type(), /*lower_case=*/true))
-      throw InputError(
-          fmt::format("was compiled for the device '{}', and config.toml says device = \"{}\"",
-                      device, config.device));
-    if (device_.is_cpu()) expect_instructions(of("AOTI_CPU_ISA"));
+    expect_fitting(metadata, device_, config);
+    sizes_.emplace(value_of(metadata, "sullae_sizes"), config);
+    wants_two_rows_ = sizes_->wants_two_rows();
   }
 
   std::vector<torch::Tensor> run(std::vector<torch::jit::IValue> inputs) const override {
@@ -84,18 +157,22 @@ class PackageNetwork final : public Network {
                             });
     if (is_one_row && wants_two_rows_) return compute_twice(inputs);
     try {
-      return loader_.run(inputs);
+      return compute_once(inputs);
     } catch (const std::exception&) {
-      if (!is_one_row) throw;
+      if (!is_one_row || sizes_->is_known()) throw;
       auto outputs = compute_twice(inputs);  // throws why, where it is not for the one row
       wants_two_rows_ = true;
       return outputs;
     }
   }
+  std::vector<torch::Tensor> compute_once(const std::vector<torch::Tensor>& inputs) const {
+    sizes_->check(inputs);
+    return loader_.run(inputs);
+  }
   std::vector<torch::Tensor> compute_twice(const std::vector<torch::Tensor>& inputs) const {
     std::vector<torch::Tensor> twice;
     for (const auto& input : inputs) twice.push_back(torch::cat({input, input}));
-    auto outputs = loader_.run(twice);
+    auto outputs = compute_once(twice);
     for (auto& output : outputs) {
       if (output.dim() > 0 && output.size(0) == 2) output = output.narrow(0, 0, 1);
     }
@@ -104,6 +181,7 @@ class PackageNetwork final : public Network {
 
   torch::Device device_;
   bool takes_batches_;
+  std::optional<Sizes> sizes_;
   mutable std::atomic<bool> wants_two_rows_{false};
   mutable torch::inductor::AOTIModelPackageLoader loader_;
 };
@@ -113,6 +191,7 @@ class PackageNetwork final : public Network {
 std::unique_ptr<Network> make_package_network(const fs::path& file, const ModelConfig& config,
                                               int threads) {
   try {
+    look_first<torch::inductor::AOTIModelPackageLoader>(file, device_of(config), config);
     return std::make_unique<PackageNetwork>(file, config, threads);
   } catch (const Error& error) {
     throw InputError(fmt::format("{}: {}", file.string(), error.what()));

@@ -117,10 +117,10 @@ class TensorCodec final : public Codec {
     if (found == sample.features.end())
       throw data::DamagedRecord(fmt::format("has no feature '{}'", signature.name));
     torch::Tensor values;
-    if (const auto* const numbers = std::get_if<std::vector<float>>(&found->second))
-      values = torch::tensor(*numbers, torch::kFloat32);
-    if (const auto* const numbers = std::get_if<std::vector<std::int64_t>>(&found->second))
-      values = torch::tensor(*numbers, torch::kInt64);
+    if (const auto* const numbers = std::get_if<data::Values<float>>(&found->second))
+      values = torch::tensor(at::ArrayRef(numbers->data(), numbers->size()), torch::kFloat32);
+    if (const auto* const numbers = std::get_if<data::Values<std::int64_t>>(&found->second))
+      values = torch::tensor(at::ArrayRef(numbers->data(), numbers->size()), torch::kInt64);
     if (!values.defined())
       throw data::DamagedRecord(
           fmt::format("feature '{}' is bytes, expected numbers", signature.name));

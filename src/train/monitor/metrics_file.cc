@@ -14,6 +14,10 @@ void MetricsFile::started(const Report& report) {
   world_size_ = report.world_size;
   metrics_ = report.metrics;
   tested_ = report.tested;
+  // Of this training, also those under another first rank.
+  world_changes_ = static_cast<int>(report.world_changes.size());
+  pauses_ = 0;
+  for (const auto& change : report.world_changes) pauses_ += change.pause;
 }
 
 void MetricsFile::stepped(const Moment& moment) {

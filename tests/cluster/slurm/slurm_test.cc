@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -138,8 +139,16 @@ TEST_F(SlurmTest, SubmitsOfClientsThatAreKilledAreNeitherLostNorDoubled) {
   for (std::string line; std::getline(lines, line);) ++of_job[line];
   EXPECT_EQ(of_job.size(), static_cast<std::size_t>(kSubmits));
   for (const auto& [mark, count] : of_job) EXPECT_EQ(count, 1) << mark;
-  EXPECT_EQ(Json::parse(sullae({"jobs", "list", "--json"}).standard_output).size(),
-            static_cast<std::size_t>(kSubmits));
+  // All of them with one question to Slurm.
+  const TemporaryDirectory programs;
+  std::ofstream(programs.path() / "squeue") << "#!/bin/sh\necho >> " << programs.path().string()
+                                            << "/questions\nexec /usr/bin/squeue \"$@\"\n";
+  std::filesystem::permissions(programs.path() / "squeue", std::filesystem::perms::owner_all);
+  auto variables = environment();
+  variables["PATH"] = programs.path().string() + ":" + std::getenv("PATH");
+  const auto listed = run_program({sullae_program(), "jobs", "list", "--json"}, variables);
+  EXPECT_EQ(Json::parse(listed.standard_output).size(), static_cast<std::size_t>(kSubmits));
+  EXPECT_EQ(testing::content_of(programs.path() / "questions"), "\n");
 }
 
 // The samples that an elastic_program's workers have taken, by how often.
