@@ -2,8 +2,6 @@
 """How long training stands still when a rank is killed, leaves or comes, and what an elastic job costs when nothing happens.
 
     bench/elastic.py [--kills 50] [--state MEGABYTES] [--ranks 4] [--build build/release]
-    bench/elastic.py --torture SIGNALS [--ranks 4]
-    bench/elastic.py --link [--kills 10]
     bench/elastic.py --accuracy mnist|nsmc [--seeds 3] [--kills 10]
 
 A small network (tests/torch/elastic_program) trains on ranks of this host. From the signal to the end of the first step of the
@@ -21,7 +19,6 @@ import signal
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 
 from figures import BUILD, Figures
@@ -130,123 +127,6 @@ def disturb(build, options, what, times, pause_ms=5):
     return waits, stands_still
 
 
-def newest_members(folder):
-    """{worker: pid} of those that have done a step in the newest world, and so have the state."""
-    last = {}
-    for file in folder.glob("samples-*"):
-        words = (file.read_text().splitlines() or [""])[-1].split()
-        if len(words) == 5:
-            last[int(file.name.split("-")[1])] = int(words[3])
-    newest = max(last.values(), default=-1)
-    return {worker: pid for worker, pid in ranks_of(folder).items() if last.get(worker) == newest}
-
-
-def descriptors(pid):
-    with contextlib.suppress(OSError):
-        return len(os.listdir(f"/proc/{pid}/fd"))
-    return 0
-
-
-def files_in(*folders):
-    return {str(file) for folder in folders for file in pathlib.Path(folder).rglob("*") if not file.is_dir()}
-
-
-def torture(build, ranks, wanted):
-    """So many ranks are killed or asked to go at any moment, one or two at once, the first one too. The job must end well, and leave
-    nothing: no process, no file, and in the launcher no descriptor."""
-    with Figures("elastic torture") as figures, tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
-        folder, own, shared = pathlib.Path(name) / "job", pathlib.Path(name) / "tmp", files_in("/dev/shm")
-        folder.mkdir()
-        own.mkdir(mode=0o700)
-        stop = folder / "samples-1000000"  # nobody takes the last step before it is there
-        words = [str(build / "bin" / "sullae"), "run", "-np", str(ranks), "--min-np", "1", "--cooldown", "0.05:0.05"]
-        words += [str(build / "bin" / "elastic_program"), str(folder), str(200 * wanted), "--pause", "1", "--wait", f"{200 * wanted - 1}:1000000"]
-        variables = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(own), "XDG_RUNTIME_DIR": str(own)}
-        job = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=variables)
-        said = []
-        reader = threading.Thread(target=lambda: said.extend(job.stderr))
-        reader.start()
-        signals = first = open_at_first = 0
-        most = 1
-        while signals < wanted:
-            assert job.poll() is None, "".join(said)
-            time.sleep(random.uniform(0.05, 0.8))
-            members = newest_members(folder)
-            if len(members) < 3:
-                continue  # one has to be left
-            if len(members) == ranks:
-                most = max(most, descriptors(job.pid))
-                open_at_first = open_at_first or descriptors(job.pid)
-            for worker in random.sample(sorted(members), random.choice([1, 1, 2])):
-                first += worker == min(members)  # the oldest is the first rank
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(members[worker], random.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM]))
-                    signals += 1
-        stop.touch()
-        assert job.wait(600) == 0, "".join(said)
-        reader.join()
-        stop.unlink()
-        check(folder, 200 * wanted)
-        assert most <= open_at_first + 2 * ranks, f"the launcher's descriptors grew from {open_at_first} to {most}"
-        left = ranks_of(folder), files_in("/dev/shm") - shared, files_in(own)
-        assert not any(left), f"what is left: {left}"
-        changes = sum(" after " in line for line in said)
-        figures.print(
-            f"{signals} ranks killed or asked to go, {first} of them the first rank, {changes} changes: each step done once, no process "
-            f"and no file left; descriptors of the launcher: {open_at_first} at first, {most} at most"
-        )
-        figures["ranks lost"] = signals
-
-
-def in_host(host, *words):
-    return ["ip", "netns", "exec", host, *map(str, words)]
-
-
-@contextlib.contextmanager
-def two_hosts():
-    """Network namespaces with a link; needs root."""
-    names = ("sullae-ea", "sullae-eb")
-    try:
-        for name in names:
-            subprocess.run(["ip", "netns", "add", name], check=True)
-        link = ["link", "add", "v0", "netns", names[0], "type", "veth", "peer", "name", "v1", "netns", names[1]]
-        subprocess.run(["ip", *link], check=True)
-        for i, name in enumerate(names):
-            for words in (["addr", "add", f"10.79.0.{i + 1}/24", "dev", f"v{i}"], ["link", "set", "lo", "up"], ["link", "set", f"v{i}", "up"]):
-                subprocess.run(["ip", "-n", name, *words], check=True)
-        time.sleep(1)  # until the kernel has noticed that the link is up
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
-
-
-def link(build, times):
-    """Seconds from the moment the link of one of two hosts goes down to the end of the next step of the other."""
-    with Figures("elastic link") as figures:
-        waits = []
-        for _ in range(times):
-            with two_hosts() as (here, there), tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
-                folder = pathlib.Path(name)
-                shell = folder / "rsh"
-                shell.write_text('#!/bin/sh\nhost=$1; shift; name=sullae-ea; [ "$host" = 10.79.0.2 ] && name=sullae-eb\n'
-                                 'exec ip netns exec $name sh -c "$*"\n')
-                shell.chmod(0o700)
-                words = [build / "bin/sullae", "run", "-H", "10.79.0.1:1,10.79.0.2:1", "--min-np", "1", "--store-host", "10.79.0.1"]
-                words += ["--rsh", shell, build / "bin/elastic_program", name, "400", "--pause", "20"]
-                job = subprocess.Popen(in_host(here, *words), stderr=subprocess.PIPE, text=True,
-                                       env={**os.environ, "OMP_NUM_THREADS": "1", "UCX_TLS": "tcp,self"})
-                while max((line[0] for line in lines_of(folder)), default=0) < 50:
-                    time.sleep(0.05)
-                began = time.monotonic_ns()
-                subprocess.run(["ip", "-n", there, "link", "set", "v1", "down"], check=True)
-                _, said = job.communicate(timeout=120)
-                assert job.returncode == 0, said
-                waits.append((min(line[4] for line in lines_of(folder) if line[3] > 0) - began) / 1e9)
-        figures.print(f"the link of one of two hosts goes down, {times} times: to the next step {percentile(waits, 0.5):.1f} s in the median, {max(waits):.1f} s at most")
-        figures["most, s"] = max(waits)
-
-
 def cost(build, rounds=15):
     """Seconds a step of an elastic job and of another, in turn, and the median of the rounds' ratios."""
     times = {"elastic": [], "fixed": []}
@@ -316,18 +196,12 @@ def main():
     parser.add_argument("--state", type=int, default=0, help="megabytes that a rank that comes is given beside the network")
     parser.add_argument("--build", type=pathlib.Path, default=BUILD)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--torture", type=int, metavar="SIGNALS", help="kill so many ranks at any moment, and measure nothing")
-    parser.add_argument("--link", action="store_true", help="take a host's link down instead, --kills times; needs root")
     parser.add_argument("--accuracy", metavar="RECIPE", help="compare what is trained with and without kills, and measure nothing else")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     random.seed(options.seed)
     if options.accuracy:
         return accuracy(options.build, options.accuracy, options.seeds, min(options.kills, 10))
-    if options.torture:
-        return torture(options.build, options.ranks, options.torture)
-    if options.link:
-        return link(options.build, min(options.kills, 10))
     with Figures(f"elastic with {options.state} MB" if options.state else "elastic") as figures:
         pauses = []
         for name, what, times in (("kill -9", signal.SIGKILL, options.kills), ("SIGTERM", signal.SIGTERM, max(1, options.kills // 5))):

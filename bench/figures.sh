@@ -28,9 +28,9 @@ part() {
     elastic)
       bench/elastic.py
       bench/elastic.py --state 400 --kills 10
-      bench/elastic.py --torture 100
-      root_only "elastic --link" || return 0
-      bench/elastic.py --link --kills 5
+      bench/elastic_losses.py torture
+      root_only elastic_losses || return 0
+      bench/elastic_losses.py link
       ;;
     parquet) bench/parquet.py ;;
     kafka) bench/kafka.py ;;
