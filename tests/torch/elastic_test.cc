@@ -169,15 +169,6 @@ TEST(Elastic, ASamplerGoesOnWithTheRestOfItsEpoch) {
   EXPECT_GE(trained.changes.size(), 3U);
 }
 
-TEST(Elastic, TwentyRanksOfAnEpochDieAndEachSampleIsUsedOnce) {
-  std::vector<std::string> words = {"--sampler", "yes", "--pause", "30", "--wait", "58:19"};
-  for (int worker = 0; worker < 20; ++worker)
-    words.insert(words.end(), {"--at", fmt::format("{}:{}:die", worker, 1 + 2 * worker)});
-  const auto trained = train({"-np", "4", "--min-np", "1", "--cooldown", "0.05:0.05"}, words);
-  expect_undisturbed(trained);
-  EXPECT_TRUE(contains(trained.result.standard_error, "generation 20: "));
-}
-
 // What cannot be started in its place is no reason for the others to end.
 TEST(Elastic, AProgramThatIsTakenAwayCostsNobodyElse) {
   const TemporaryDirectory folder;
