@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 
+from allreduce import TwoHosts
 from elastic import check, lines_of, percentile, ranks_of
 from figures import BUILD, Figures
 
@@ -90,48 +91,21 @@ def torture(build, ranks, wanted):
         figures["ranks lost"] = signals
 
 
-def in_host(host, *words):
-    return ["ip", "netns", "exec", host, *map(str, words)]
-
-
-@contextlib.contextmanager
-def two_hosts():
-    """Network namespaces with a link; needs root."""
-    names = ("sullae-ea", "sullae-eb")
-    try:
-        for name in names:
-            subprocess.run(["ip", "netns", "add", name], check=True)
-        link = ["link", "add", "v0", "netns", names[0], "type", "veth", "peer", "name", "v1", "netns", names[1]]
-        subprocess.run(["ip", *link], check=True)
-        for i, name in enumerate(names):
-            for words in (["addr", "add", f"10.79.0.{i + 1}/24", "dev", f"v{i}"], ["link", "set", "lo", "up"], ["link", "set", f"v{i}", "up"]):
-                subprocess.run(["ip", "-n", name, *words], check=True)
-        time.sleep(1)  # until the kernel has noticed that the link is up
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
-
-
 def link(build, times):
     """Seconds from the moment the link of one of two hosts goes down to the end of the next step of the other."""
     with Figures("elastic link") as figures:
         waits = []
         for _ in range(times):
-            with two_hosts() as (here, there), tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
+            with TwoHosts(None) as hosts, tempfile.TemporaryDirectory(prefix="sullae-elastic-") as name:
                 folder = pathlib.Path(name)
-                shell = folder / "rsh"
-                shell.write_text('#!/bin/sh\nhost=$1; shift; name=sullae-ea; [ "$host" = 10.79.0.2 ] && name=sullae-eb\n'
-                                 'exec ip netns exec $name sh -c "$*"\n')
-                shell.chmod(0o700)
-                words = [build / "bin/sullae", "run", "-H", "10.79.0.1:1,10.79.0.2:1", "--min-np", "1", "--store-host", "10.79.0.1"]
-                words += ["--rsh", shell, build / "bin/elastic_program", name, "400", "--pause", "20"]
-                job = subprocess.Popen(in_host(here, *words), stderr=subprocess.PIPE, text=True,
+                words = ["ip", "netns", "exec", "sullae-a", build / "bin/sullae", "run", "-H", "a:1,b:1", "--min-np", "1"]
+                words += ["--store-host", hosts.A, "--rsh", hosts.rsh.name, build / "bin/elastic_program", name, "400", "--pause", "20"]
+                job = subprocess.Popen(words, stderr=subprocess.PIPE, text=True,
                                        env={**os.environ, "OMP_NUM_THREADS": "1", "UCX_TLS": "tcp,self"})
                 while max((line[0] for line in lines_of(folder)), default=0) < 50:
                     time.sleep(0.05)
                 began = time.monotonic_ns()
-                subprocess.run(["ip", "-n", there, "link", "set", "v1", "down"], check=True)
+                subprocess.run(["ip", "-n", "sullae-b", "link", "set", "sullae-vb", "down"], check=True)
                 _, said = job.communicate(timeout=120)
                 assert job.returncode == 0, said
                 waits.append((min(line[4] for line in lines_of(folder) if line[3] > 0) - began) / 1e9)

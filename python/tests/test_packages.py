@@ -25,6 +25,13 @@ class Positions(torch.nn.Module):
         return self.embedding(x).squeeze(-1) + self.table[: x.shape[1]]
 
 
+class Pairs(torch.nn.Module):
+    """Of an even number of places."""
+
+    def forward(self, x):
+        return x.reshape(x.shape[0], -1, 2).sum(2)
+
+
 class Counting(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -111,6 +118,7 @@ def test_packages_answer_as_the_models(tmp_path):
         (torch.jit.script(torch.nn.Linear(4, 2)), {}, "which is TorchScript: expected the module that it was made from"),
         (Branching(), {}, "AOTInductor cannot compile Branching: "),
         (Counting(), {}, r"forward changes \['calls'\], which batches that are computed at a time would share"),
+        (Pairs(), {"example_inputs": None, "inputs": {"x": (torch.float32, [-1, -1])}}, "Pairs refuses inputs of the shapes .*, and compiled by AOTInductor"),
         (torch.nn.Linear(4, 2), {"example_inputs": None, "inputs": {"x": (torch.float32, [4])}}, "'x': the first size is the batch, expected -1"),
         (
             torch.nn.Linear(4, 2),

@@ -39,6 +39,11 @@ TEST(Values, AreAListWhetherOneOrMany) {
   EXPECT_EQ(Texts(longer), Texts(std::vector{longer}));
   EXPECT_NE(Texts(longer), Texts());
   EXPECT_NE(Texts(longer), (Texts{longer, longer}));
+  values.push_back(values.front());
+  EXPECT_EQ(values[4], longer);
+  Texts twice(longer);
+  twice.push_back(twice.front());
+  EXPECT_EQ(twice, (Texts{longer, longer}));
   Texts room;
   room.reserve(3);
   room.push_back("b");

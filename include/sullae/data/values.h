@@ -24,7 +24,7 @@ class Values {
   Values(std::vector<T> values) : held_(std::move(values)) {}
   /// One.
   explicit Values(T only) : held_(std::in_place_type<T>, std::move(only)) {}
-  template <class Iterator>
+  template <std::forward_iterator Iterator>
   Values(Iterator begin, Iterator end) {
     reserve(static_cast<std::size_t>(std::distance(begin, end)));
     for (; begin != end; ++begin) push_back(*begin);
@@ -46,13 +46,11 @@ class Values {
   void reserve(std::size_t count) {
     if (count > 1) as_many().reserve(count);
   }
-  void push_back(T value) { emplace_back(std::move(value)); }
-  template <class... Of>
-  void emplace_back(Of&&... of) {
+  void push_back(T value) {
     if (!is_one() && many().capacity() == 0) {
-      held_.template emplace<T>(std::forward<Of>(of)...);
+      held_.template emplace<T>(std::move(value));
     } else {
-      as_many().emplace_back(std::forward<Of>(of)...);
+      as_many().push_back(std::move(value));
     }
   }
 

@@ -1,6 +1,7 @@
 """A module of PyTorch or Keras as a version of a model that ``sullae serve`` answers from."""
 
 import contextlib
+import functools
 import inspect
 import io
 import pathlib
@@ -89,11 +90,11 @@ def export(
     if outputs is not None and preprocessing is not None:
         raise InputError("export: outputs: preprocessing knows them, expected none")
     model = getattr(model, "_orig_mod", model)  # of torch.compile()
-    with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings(), tempfile.TemporaryDirectory() as making:
+    with _in_evaluation(model), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript's age
         warnings.simplefilter("ignore", FutureWarning)
         examples = _examples(example_inputs, inputs, preprocessing, model)
-        forward, content = (model, "") if format == "aot_inductor" else _compiled(model, examples, max_batch_size)
+        forward, content = (model, b"") if format == "aot_inductor" else _compiled(model, examples, max_batch_size)
         if preprocessing is None:
             if inputs is None:
                 names = _argument_names(forward, len(examples))
@@ -102,24 +103,28 @@ def export(
                 outputs = _outputs(forward, examples, max_batch_size)
                 if given[0] is inputs:
                     _open_sizes(outputs, forward, inputs, examples)
-        if format == "aot_inductor":
-            content = f"{making}/model.pt2"
+        publish = functools.partial(
+            _core.export_model,
+            repository=str(repository),
+            name=name,
+            inputs=_triples(inputs or {}),
+            outputs=_triples(outputs or {}),
+            max_batch_size=max_batch_size,
+            preprocessing=_prepared(preprocessing),
+            classes=list(classes),
+        )
+        if format == "torchscript":
+            folder = publish(content)
+        else:
             if isinstance(preprocessing, Texts):
                 takes = {"words": _TEXT, "lengths": _LENGTH}
             else:
                 takes = inputs or {f"input {i}": TensorSpec(e.dtype, _batch_of(e, max_batch_size)) for i, e in enumerate(examples)}
             gives = outputs or {"scores": TensorSpec(torch.float32, [-1, len(classes) or -1])}
-            compile_package(model, examples, takes, gives, max_batch_size, content)
-        folder = _core.export_model(
-            content,
-            str(repository),
-            name,
-            _triples(inputs or {}),
-            _triples(outputs or {}),
-            max_batch_size,
-            _prepared(preprocessing),
-            list(classes),
-        )
+            with tempfile.TemporaryDirectory() as making:
+                package = f"{making}/model.pt2"
+                compile_package(model, examples, takes, gives, max_batch_size, package)
+                folder = publish(package)
     return folder if "://" in folder else pathlib.Path(folder)
 
 

@@ -41,7 +41,8 @@ def compile_package(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], 
     with _lock, torch.backends.nnpack.flags(enabled=False):
         try:
             program = _program(model, shown, takes, max_batch_size)
-            settings = {"aot_inductor.metadata": {"sullae_sizes": json.dumps(_sizes(program, len(shown)))}}
+            sizes = _sizes(program, len(shown))
+            settings = {"aot_inductor.metadata": {"sullae_sizes": json.dumps(sizes)}}
             if not shown[0].is_cuda:
                 settings["cpp.threads"] = 1  # a server computes several batches at a time; and what a loop of threads throws ends the process
             with _from_one_on():
@@ -55,50 +56,54 @@ def compile_package(model: torch.nn.Module, examples: Tuple[torch.Tensor, ...], 
         for rows in sorted({1, min(2, max_batch_size), min(3, max_batch_size), max_batch_size} - {0}) if max_batch_size > 0 else [0]:
             tried = other_values(with_rows(examples, rows) if rows > 0 else examples)
             _try(package, model, tried, gives, max_batch_size, kind)
+        _try_longer(package, model, shown, sizes, max_batch_size, gives, kind)
 
 
 def _program(model: torch.nn.Module, shown: Tuple[torch.Tensor, ...], takes: Dict, max_batch_size: int):
     """What torch makes of the model, for sizes from 1 on where it can be, else from 2: attention goes another way for one row, of which
     the server makes two. InputError where an open size is not open in it."""
-    given = [list(spec[1]) for spec in takes.values()]
-    open_sizes = [{i: i == 0 and max_batch_size > 1 or i > 0 and size == -1 for i, size in enumerate(shape)} for shape in given]
-    if max_batch_size == 0:
-        open_sizes = [{i: size == -1 for i, size in enumerate(shape)} for shape in given]
+    are_open = [[size == -1 and (i > 0 or max_batch_size != 1) for i, size in enumerate(spec[1])] for spec in takes.values()]
 
     def export(dim_of):
         shapes = tuple(
-            {i: dim_of(k, i) if is_open else torch.export.Dim.STATIC for i, is_open in sizes.items()} for k, sizes in enumerate(open_sizes)
+            {i: dim_of(k, i) if is_open else torch.export.Dim.STATIC for i, is_open in enumerate(sizes)} for k, sizes in enumerate(are_open)
         )
         return torch.export.export(model, shown, dynamic_shapes=shapes)
 
     # Which sizes are one, and how far they may go, only this tells: without it sizes from 1 on may have no end that is true.
     first = export(lambda k, i: torch.export.Dim.AUTO)
     found = _sizes(first, len(shown))
-    for (name, _), sizes, is_open in zip(takes.items(), found, open_sizes):
-        for i, (size, wanted) in enumerate(zip(sizes, is_open.values())):
-            if not wanted or isinstance(size, list) and size[1] <= 2 and (i > 0 or not 0 < size[2] < max_batch_size):
-                continue
-            much = f"is always {size}" if isinstance(size, int) else f"is {size[1]} to {size[2] if size[2] > 0 else 'any'}"
-            raise InputError(
-                f"export: input '{name}': size {i} was to be any{f' up to {max_batch_size}' if i == 0 and max_batch_size > 0 else ''}, and {much} "
-                f"in what AOTInductor compiles: expected a model that takes any, or inputs and max_batch_size that say so"
-            )
+    for name, sizes, is_open in zip(takes, found, are_open):
+        for i, size in enumerate(sizes):
+            what = _narrowness(size, max_batch_size if i == 0 else 0)
+            if is_open[i] and what:
+                raise InputError(
+                    f"export: input '{name}': size {i} was to be any{f' up to {max_batch_size}' if i == 0 and max_batch_size > 0 else ''}, and is "
+                    f"{what} in what AOTInductor compiles: expected a model that takes any, or inputs and max_batch_size that say so"
+                )
     for least_rows in (1, 2):
         dims: Dict[str, object] = {}
 
         def dim_of(k: int, i: int):
             symbol, _, most = found[k][i]
             is_batch = i == 0 and max_batch_size > 0
-            if is_batch:
-                most = max_batch_size
-            if not symbol.isidentifier():  # follows from others
-                return torch.export.Dim.AUTO
+            most = max_batch_size if is_batch else most
             limits = {"max": most} if most > 0 else {}
             return dims.setdefault(symbol, torch.export.Dim(f"size_{symbol}", min=least_rows if is_batch else 1, **limits))
 
         with contextlib.suppress(Exception), _from_one_on():
             return export(dim_of)
     return first
+
+
+def _narrowness(size, wanted: int) -> str:
+    """What a size of _sizes() is, where that is not any from 2 on, at least up to ``wanted``; empty where it is."""
+    if isinstance(size, int):
+        return f"always {size}"
+    symbol, least, most = size
+    if not symbol.isidentifier():  # a multiple of something, say, which nothing would look at
+        return symbol
+    return f"{least} to {most or 'any'}" if least > 2 or 0 < most < wanted else ""
 
 
 def _sizes(program, inputs: int) -> List[List]:
@@ -160,9 +165,41 @@ def _try(package, model: torch.nn.Module, inputs: Tuple[torch.Tensor, ...], give
             f"asks for: {str(error).strip()}: expected another max_batch_size, or TorchScript"
         ) from error
     _expect_outputs(given, gives, inputs, max_batch_size)
-    for name, answer, expected in zip(gives, given, wanted):
+    _expect_same(given, wanted, gives, kind)
+
+
+def _try_longer(package, model: torch.nn.Module, inputs: Tuple[torch.Tensor, ...], sizes: List[List], max_batch_size: int, gives: Dict, kind: str) -> None:
+    """With one more of each open size: what the model refuses, as a number that is not even, torch.export may not have seen."""
+    longer = []
+    for tensor, of_tensor in zip(inputs, sizes):
+        for i, size in enumerate(of_tensor):
+            if isinstance(size, list) and (i > 0 or max_batch_size == 0):
+                tensor = torch.cat([tensor, tensor.narrow(i, -1, 1)], i)
+        longer.append(tensor)
+    shapes = [list(tensor.shape) for tensor in longer]
+    if shapes == [list(tensor.shape) for tensor in inputs]:
+        return
+    wanted, refused = [], None
+    try:
+        wanted = leaves(model(*longer))
+    except Exception as error:  # in its own words
+        refused = error
+    try:
+        given = leaves(package(*longer))
+    except RuntimeError:  # beyond what it is compiled for, which a server says
+        return
+    if refused is not None:
+        raise InputError(
+            f"export: {kind} refuses inputs of the shapes {shapes} ({refused}), and compiled by AOTInductor answers them: expected inputs that "
+            f"say their sizes, or TorchScript"
+        ) from refused
+    _expect_same(given, wanted, gives, kind)
+
+
+def _expect_same(given: List[torch.Tensor], wanted: List[torch.Tensor], names, kind: str) -> None:
+    for name, answer, expected in zip(names, given, wanted):
         close = 1e-3 if expected.dtype not in (torch.float16, torch.bfloat16) else 0.05
-        if not torch.allclose(answer, expected, rtol=close, atol=close / 10, equal_nan=True):
+        if answer.shape != expected.shape or not torch.allclose(answer, expected, rtol=close, atol=close / 10, equal_nan=True):
             raise InputError(f"export: output '{name}': {kind}, compiled by AOTInductor, answers otherwise than the model does")
 
 

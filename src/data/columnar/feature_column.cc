@@ -27,7 +27,7 @@ class CellValues {
 
 void refuse_null() { throw DamagedRecord("a list holds a null"); }
 
-// `Read` is what Values::emplace_back() takes of an element.
+// `Read` is what a Value is made of.
 template <class Array, class Value, class Read = Value>
 class PlainValues final : public CellValues {
  public:
@@ -39,7 +39,7 @@ class PlainValues final : public CellValues {
     values.reserve(static_cast<std::size_t>(end - begin));
     for (std::int64_t i = begin; i < end; ++i) {
       if (array_->IsNull(i)) refuse_null();
-      values.emplace_back(read_(*array_, i));
+      values.push_back(Value(read_(*array_, i)));
     }
     return values;
   }

@@ -9,7 +9,18 @@ namespace {
 
 using namespace serve;
 
-class Canaries : public ServedConstants {};
+class Canaries : public ServedConstants {
+ protected:
+  // As new versions are to begin.
+  void start_with_half_for_the_second() {
+    put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
+    put_constant(model_, 1, 1);
+    start();
+    wait_for(1);
+    put_constant(model_, 2, 2);
+    wait_until([&] { return repository_->status("m").canary == 2; });
+  }
+};
 
 TEST_F(Canaries, GetTheirShare) {
   put_constant(model_, 1, 1);
@@ -53,12 +64,7 @@ TEST_F(Canaries, GetTheirShare) {
 }
 
 TEST_F(Canaries, NewVersionsCanBeginAsOne) {
-  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
-  put_constant(model_, 1, 1);
-  start();
-  wait_for(1);
-  put_constant(model_, 2, 2);
-  wait_until([&] { return repository_->status("m").canary == 2; });
+  start_with_half_for_the_second();
   EXPECT_EQ(repository_->status("m").serving, 1);
   EXPECT_EQ(ask() + ask(), 3);
   repository_->set_canary("m", 2, 100);
@@ -108,12 +114,7 @@ TEST_F(Canaries, AnswerForAllWhenTheyArePromotedAlone) {
 }
 
 TEST_F(Canaries, AnswerWhereNothingElseIsThere) {
-  put_text(model_ / "config.toml", std::string("new_version_percent = 50\n") + kConstantConfig);
-  put_constant(model_, 1, 1);
-  start();
-  wait_for(1);
-  put_constant(model_, 2, 2);
-  wait_until([&] { return repository_->status("m").canary == 2; });
+  start_with_half_for_the_second();
   repository_.reset();
   std::filesystem::remove_all(model_ / "1");
   start();
