@@ -2,7 +2,7 @@
 //
 //     sullae::elastic::State state(*model, optimizer);
 //     state.track("step", step);
-//     sullae::elastic::run(state, [&](World& world) {
+//     sullae::elastic::run(state, {.min = 2, .max = 8}, [&](World& world) {
 //       DistributedOptimizer distributed(optimizer, model->named_parameters(), {}, world);
 //       for (; step < kSteps; ++step, state.step_done()) { … distributed.step(); }
 //     });
@@ -115,12 +115,22 @@ int most_ranks();
 /// What this process computes on in such a job, before it has a world: by its place on the host.
 torch::Device local_device();
 
+/// How many ranks a program trains with.
+struct Limits {
+  int min = 1;
+  int max = 0;  ///< 0: as many as there are
+};
+
 /// Calls `train` with the world, and again with another one, from the state of the last step that all took, whenever ranks
 /// have come or gone. Everything that is made from a world, such as optimizers, samplers and process sets, is made within
 /// `train`. Load libraries and data before: the others go on until this process is ready.
 ///
 /// In a job that is not elastic `train` is called once. Exceptions that are not of the world's failure, such as those of the
 /// program and MismatchError, come out, and end this rank alone; that of a world that cannot be replaced, too.
+///
+/// `sullae run` starts ranks and knows nothing of `limits`: a job that may have fewer or more of them, by its --min-np and
+/// --max-np, or -np, ends on all ranks with InputError before `train` is called.
+Outcome run(State& state, const Limits& limits, const std::function<void(World& world)>& train);
 Outcome run(State& state, const std::function<void(World& world)>& train);
 
 }  // namespace sullae::elastic

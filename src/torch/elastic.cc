@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "launch/elastic/member.h"
+#include "launch/elastic/protocol.h"
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
@@ -283,15 +284,38 @@ std::optional<std::string> end_of_world(const World& world) {
   }
 }
 
+int count_of(const char* variable) {
+  std::size_t count = 1;
+  read_count(process_environment(), variable, count, 1);
+  return static_cast<int>(count);
+}
+
+void check(const Limits& limits, int least, int most) {
+  if (limits.min < 1 || (limits.max != 0 && limits.max < limits.min)) {
+    throw InputError(fmt::format(
+        "elastic::run: {{.min = {}, .max = {}}}: expected at least 1, and max not below "
+        "min, or 0 for any number",
+        limits.min, limits.max));
+  }
+  if (least >= limits.min && (limits.max == 0 || most <= limits.max)) return;
+  const auto wanted = limits.max == 0 ? fmt::format("{} ranks or more", limits.min)
+                                      : fmt::format("{} to {} ranks", limits.min, limits.max);
+  throw InputError(
+      is_elastic()
+          ? fmt::format(
+                "elastic::run: this program trains with {}, and the job may have {} to {}: "
+                "sullae run --min-np {}{}",
+                wanted, least, most, std::max(least, limits.min),
+                limits.max == 0 ? "" : fmt::format(" --max-np {}", std::min(most, limits.max)))
+          : fmt::format("elastic::run: this program trains with {}, and the job has {}", wanted,
+                        most));
+}
+
 }  // namespace
 
 bool is_elastic() { return Member::of_this_process() != nullptr; }
 
-int most_ranks() {
-  std::size_t ranks = 1;
-  if (is_elastic()) read_count(process_environment(), "SULLAE_SIZE", ranks, 1);
-  return static_cast<int>(ranks);
-}
+int most_ranks() { return is_elastic() ? count_of("SULLAE_SIZE") : 1; }
 
 torch::Device local_device() {
   const auto devices = static_cast<std::size_t>(torch::cuda::device_count());
@@ -302,13 +326,19 @@ torch::Device local_device() {
 }
 
 Outcome run(State& state, const std::function<void(World& world)>& train) {
+  return run(state, {}, train);
+}
+
+Outcome run(State& state, const Limits& limits, const std::function<void(World& world)>& train) {
   Member* const member = Member::of_this_process();
   if (member == nullptr) {
     World world = init();
+    check(limits, world.size(), world.size());
     state.impl().enter(world, "", std::nullopt);
     train(world);
     return Outcome::finished;
   }
+  check(limits, count_of(kLeastVariable), most_ranks());
   std::optional<Clock::time_point> since;
   for (;;) {
     auto world = join_default_world(*member);

@@ -45,7 +45,7 @@ int main() {
   sullae::elastic::State state(*model, sgd);
   state.track("epoch", epoch);
   state.track("taken", taken);
-  const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
+  const auto outcome = sullae::elastic::run(state, {.min = 1, .max = 4}, [&](sullae::World& world) {
     sullae::DistributedOptimizer optimizer(sgd, model->named_parameters(), {}, world);
     sullae::DistributedSampler sampler(samples, {}, world);
     for (; epoch < epochs; ++epoch, taken = 0) {

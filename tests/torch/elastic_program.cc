@@ -10,11 +10,11 @@
 // begins with the same.
 //
 // With --hold nobody takes that step before there are so many ranks, with --wait none before that worker has begun; with --sampler
-// yes samples are a sampler's, of one epoch; with --recipe yes there are two backward passes a step, whose losses are scaled, and the
-// learning rate falls. A `die` is a kill at that step, or the first one that the worker takes behind it.
+// yes samples are a sampler's, of one epoch; with --sets yes ranks with even and with odd numbers have a process set each; with
+// --recipe yes there are two backward passes a step, whose losses are scaled, and the learning rate falls.
 //
-//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|die|term|throw|sync]... [--pause MS] [--state MEGABYTES] [--seed SEED]
-//                   [--hold STEP:RANKS] [--wait STEP:WORKER] [--sampler yes] [--recipe yes]
+//   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--hold STEP:RANKS]... [--pause MS] [--state MEGABYTES]
+//                   [--seed SEED] [--wait STEP:WORKER] [--sampler yes] [--sets yes] [--recipe yes] [--limits MIN:MAX]
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -25,7 +25,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,71 +65,126 @@ struct Deed {
   std::string what;
 };
 
+struct Hold {
+  std::int64_t step = 0;
+  int ranks = 0;
+};
+
+struct Options {
+  std::filesystem::path folder;
+  std::int64_t steps = 0;
+  std::vector<Deed> deeds;
+  std::vector<Hold> holds;
+  std::int64_t waiting_step = -1;
+  int awaited = 0;
+  int pause = 0;
+  std::int64_t megabytes = 0;
+  std::optional<std::int64_t> seed;
+  bool with_sampler = false;
+  bool with_sets = false;
+  bool with_recipe = false;
+  sullae::elastic::Limits limits;
+};
+
+Options parse(int argc, char** argv) {
+  Options options{.folder = argv[1], .steps = std::atoll(argv[2])};
+  std::istringstream value;
+  const std::map<std::string, std::function<void()>> flags = {
+      {"--at",
+       [&] {
+         Deed deed;
+         value >> deed.worker >> deed.step >> deed.what;
+         options.deeds.push_back(deed);
+       }},
+      {"--hold",
+       [&] {
+         Hold hold;
+         value >> hold.step >> hold.ranks;
+         options.holds.push_back(hold);
+       }},
+      {"--wait",
+       [&] {
+         value >> options.waiting_step >> options.awaited;
+       }},
+      {"--pause",
+       [&] {
+         value >> options.pause;
+       }},
+      {"--state",
+       [&] {
+         value >> options.megabytes;
+       }},
+      {"--seed",
+       [&] {
+         value >> options.seed.emplace();
+       }},
+      {"--sampler",
+       [&] {
+         options.with_sampler = true;
+       }},
+      {"--sets",
+       [&] {
+         options.with_sets = true;
+       }},
+      {"--recipe",
+       [&] {
+         options.with_recipe = true;
+       }},
+      {"--limits",
+       [&] {
+         value >> options.limits.min >> options.limits.max;
+       }},
+  };
+  for (int i = 3; i + 1 < argc; i += 2) {
+    std::string text = argv[i + 1];
+    std::ranges::replace(text, ':', ' ');
+    value = std::istringstream(text);
+    flags.at(argv[i])();
+  }
+  return options;
+}
+
 void do_deed(const std::string& what) {
-  if (what == "kill" || what == "die") ::raise(SIGKILL);
+  if (what == "kill") ::raise(SIGKILL);
   if (what == "term") ::raise(SIGTERM);
   if (what == "throw") throw std::runtime_error("as it was told to");
+}
+
+// The one that this rank is in.
+sullae::World half_of(const sullae::World& world) {
+  std::optional<sullae::World> own;
+  for (const int parity : {0, 1}) {
+    std::vector<int> ranks;
+    for (int rank = parity; rank < world.size(); rank += 2) ranks.push_back(rank);
+    if (ranks.empty()) continue;
+    if (auto set = world.process_set(ranks)) own = std::move(set);
+  }
+  return *own;
+}
+
+void expect_to_count(sullae::World& set, std::int64_t step) {
+  std::int64_t sum = step;
+  set.allreduce(&sum, &sum, 1, sullae::DataType::int64, sullae::ReduceOp::sum);
+  if (sum != step * set.size()) throw std::logic_error("a process set is not of this world");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::filesystem::path folder = argv[1];
-  const std::int64_t steps = std::atoll(argv[2]);
-  std::vector<Deed> deeds;
-  int pause = 0;
-  std::int64_t held_step = 0;
-  int least_ranks = 0;
-  std::int64_t megabytes = 0;
-  bool with_sampler = false;
-  bool with_recipe = false;
-  std::int64_t waiting_step = -1;
-  int awaited = 0;
+  const Options options = parse(argc, argv);
   const char* const number = std::getenv("SULLAE_ELASTIC_WORKER");
   const int worker = number == nullptr ? 0 : std::atoi(number);
-  std::int64_t seed = worker + 1;  // apart, until rank 0's weights are everybody's
-  for (int i = 3; i + 1 < argc; i += 2) {
-    std::string value = argv[i + 1];
-    if (std::string(argv[i]) == "--pause") {
-      pause = std::stoi(value);
-      continue;
-    }
-    if (std::string(argv[i]) == "--state") {
-      megabytes = std::stoll(value);
-      continue;
-    }
-    if (std::string(argv[i]) == "--sampler") {
-      with_sampler = true;
-      continue;
-    }
-    if (std::string(argv[i]) == "--recipe") {
-      with_recipe = true;
-      continue;
-    }
-    if (std::string(argv[i]) == "--seed") {
-      seed = std::stoll(value);
-      continue;
-    }
-    std::replace(value.begin(), value.end(), ':', ' ');
-    if (std::string(argv[i]) == "--hold") {
-      std::istringstream(value) >> held_step >> least_ranks;
-      continue;
-    }
-    if (std::string(argv[i]) == "--wait") {
-      std::istringstream(value) >> waiting_step >> awaited;
-      continue;
-    }
-    Deed deed;
-    std::istringstream(value) >> deed.worker >> deed.step >> deed.what;
-    deeds.push_back(deed);
-  }
+  // Apart, until rank 0's weights are everybody's.
+  std::int64_t seed = options.seed.value_or(worker + 1);
+  const std::filesystem::path& folder = options.folder;
+  const std::int64_t steps = options.steps;
   torch::manual_seed(seed);
   torch::set_num_threads(1);
 
   auto network = std::make_shared<Network>();
   network->to(torch::kFloat64);
-  if (megabytes > 0)  // which no step changes
-    network->register_parameter("ballast", torch::zeros({megabytes << 17}, torch::kFloat64),
+  if (options.megabytes > 0)  // which no step changes
+    network->register_parameter("ballast", torch::zeros({options.megabytes << 17}, torch::kFloat64),
                                 /*requires_grad=*/false);
   torch::optim::SGD optimizer(network->parameters(), torch::optim::SGDOptions(0.05));
   std::int64_t step = 0;
@@ -150,38 +209,41 @@ int main(int argc, char** argv) {
   state.track(
       "deed",
       [&]() -> std::string {
-        for (const Deed& deed : deeds) {
+        for (const Deed& deed : options.deeds) {
           if (deed.worker == worker && deed.what == "sync" && deed.step <= step) do_deed("kill");
         }
         return "";
       },
       [](const std::string&) {});
   bool done = false;
-  const auto outcome = sullae::elastic::run(state, [&](sullae::World& world) {
-    const int passes = with_recipe ? 2 : 1;
+  const auto outcome = sullae::elastic::run(state, options.limits, [&](sullae::World& world) {
+    const int passes = options.with_recipe ? 2 : 1;
     sullae::DistributedOptimizer distributed(optimizer, network->named_parameters(),
                                              {.backward_passes_per_step = passes}, world);
     const auto part = static_cast<std::size_t>(kBatch / world.size());
     sullae::DistributedSampler sampler(static_cast<std::size_t>(steps * kBatch),
                                        {.shuffle = false, .block = part}, world);
     sampler.set_epoch(0, static_cast<std::size_t>(step * kBatch));
+    auto half = options.with_sets ? std::optional(half_of(world)) : std::nullopt;
     for (; step < steps;) {
-      while (step == held_step && world.size() < least_ranks) {
+      const auto must_wait = [&] {
+        return std::ranges::any_of(options.holds,
+                                   [&](const Hold& hold) {
+                                     return step == hold.step && world.size() < hold.ranks;
+                                   }) ||
+               (step == options.waiting_step &&
+                !std::filesystem::exists(folder / ("samples-" + std::to_string(options.awaited))));
+      };
+      while (must_wait()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         state.ask();
       }
-      while (step == waiting_step &&
-             !std::filesystem::exists(folder / ("samples-" + std::to_string(awaited)))) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        state.ask();
-      }
-      for (const Deed& deed : deeds) {
-        if (deed.worker != worker) continue;
-        if (deed.step == step || (deed.what == "die" && deed.step <= step)) do_deed(deed.what);
+      for (const Deed& deed : options.deeds) {
+        if (deed.worker == worker && deed.step == step) do_deed(deed.what);
       }
       auto first = step * kBatch + kBatch * world.rank() / world.size();
       auto last = step * kBatch + kBatch * (world.rank() + 1) / world.size();
-      if (with_sampler) {
+      if (options.with_sampler) {
         const auto batch = *sampler.next(part);
         first = static_cast<std::int64_t>(batch.front());
         last = static_cast<std::int64_t>(batch.back()) + 1;
@@ -193,9 +255,9 @@ int main(int argc, char** argv) {
         const auto wanted = torch::sin(numbers.to(torch::kFloat64)).unsqueeze(1);
         const auto loss =
             (network->forward(numbers.remainder(50)) - wanted).pow(2).sum() * world.size() / kBatch;
-        (with_recipe ? scaler.scale(loss) : loss).backward();
+        (options.with_recipe ? scaler.scale(loss) : loss).backward();
       }
-      if (with_recipe) {
+      if (options.with_recipe) {
         distributed.synchronize();
         const torch::NoGradGuard guard;
         for (const torch::Tensor& parameter : network->parameters()) {
@@ -207,11 +269,12 @@ int main(int argc, char** argv) {
           static_cast<torch::optim::SGDOptions&>(group.options())
               .lr(0.05 * (1 + std::cos(3 * done_share)) / 2);
       }
+      if (half) expect_to_count(*half, step);
       distributed.step();
       // Before step_done(), after which the samples of the step are everybody's.
       log << step << ' ' << first << ' ' << last << ' ' << state.changes().back().generation << ' '
           << std::chrono::steady_clock::now().time_since_epoch().count() << std::endl;
-      if (pause > 0) std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+      std::this_thread::sleep_for(std::chrono::milliseconds(options.pause));
       ++step;
       state.step_done();
     }

@@ -169,6 +169,20 @@ TEST(Elastic, ASamplerGoesOnWithTheRestOfItsEpoch) {
   EXPECT_GE(trained.changes.size(), 3U);
 }
 
+// A rank is killed, the first rank 0, and another takes its place, ten times over. What is made from a world is made anew.
+TEST(Elastic, TwentyChangesInAnEpochUseEachSampleOnce) {
+  std::vector<std::string> words = {"--sampler", "yes", "--sets", "yes"};
+  int step = 1;
+  for (const int worker : {0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+    words.insert(words.end(), {"--at", fmt::format("{}:{}:kill", worker, step), "--hold",
+                               fmt::format("{}:3", step + 2)});
+    step += 3;
+  }
+  const auto trained = train(kElastic, words);
+  expect_undisturbed(trained);
+  EXPECT_EQ(trained.worlds.size(), 21U) << trained.result.standard_error;
+}
+
 // What cannot be started in its place is no reason for the others to end.
 TEST(Elastic, AProgramThatIsTakenAwayCostsNobodyElse) {
   const TemporaryDirectory folder;
@@ -302,6 +316,18 @@ TEST(Elastic, MistakesAreTold) {
   const auto cooldown = run_program(
       {sullae_program(), "run", "-np", "1", "--min-np", "1", "--cooldown", "5:1", "true"});
   EXPECT_TRUE(contains(cooldown.standard_error, "--cooldown 5:1: expected FIRST not above LAST"));
+  const auto limits = [&](std::vector<std::string> flags, const std::string& of_program) {
+    return train(std::move(flags), {"--limits", of_program}).result.standard_error;
+  };
+  EXPECT_TRUE(contains(limits(kElastic, "2:4"),
+                       "elastic::run: this program trains with 2 to 4 ranks, and the job may have "
+                       "1 to 3: sullae run --min-np 2 --max-np 3"));
+  EXPECT_TRUE(
+      contains(limits({"-np", "2"}, "3:0"),
+               "elastic::run: this program trains with 3 ranks or more, and the job has 2"));
+  EXPECT_TRUE(contains(limits({"-np", "1"}, "3:2"),
+                       "elastic::run: {.min = 3, .max = 2}: expected at least 1, and max not"));
+  EXPECT_EQ(limits(kElastic, "1:3"), "");
   const auto slots = run_program({sullae_program(), "hosts", "remove", "1", "a:2"});
   EXPECT_TRUE(contains(slots.standard_error,
                        "remove a:2: hosts go with all their slots: expected names alone"));

@@ -43,8 +43,8 @@ namespace fs = std::filesystem;
 constexpr std::array kPrograms = {"munged", "slurmctld", "slurmd",  "sbatch", "squeue",
                                   "sinfo",  "scontrol",  "scancel", "srun",   "strigger"};
 constexpr std::array kFolders = {"run", "state", "spool", "spool/head", "log"};
-constexpr std::array kFiles = {"slurm.conf", "resume",    "suspend",
-                               "repair",     "munge.key", "cluster.toml"};
+constexpr std::array kFiles = {"slurm.conf", "controller", "resume",      "suspend",
+                               "repair",     "munge.key",  "cluster.toml"};
 
 // Daemons are in /usr/sbin, which users seldom have in PATH.
 void widen_path() {
@@ -164,11 +164,18 @@ void write_files(const PrivateClusterOptions& options, const Settings& settings)
   write_file(folder / "slurm.conf", slurm_conf(options, named, host, user_name()));
   write_with_mode(folder / "munge.key", draw_key(), fs::perms::owner_read);
   for (const auto& [name, text] :
-       {std::pair{"resume", resume_script(folder)}, std::pair{"suspend", suspend_script(folder)},
+       {std::pair{"controller", controller_script(folder)},
+        std::pair{"resume", resume_script(folder)}, std::pair{"suspend", suspend_script(folder)},
         std::pair{"repair", repair_script(folder)}}) {
     write_with_mode(folder / name, text, fs::perms::owner_all);
   }
   fs::create_directories(settings.jobs);
+}
+
+void start_controller(const fs::path& folder, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> words = {"setsid", "--wait", (folder / "controller").string()};
+  words.insert(words.end(), flags.begin(), flags.end());
+  start_daemon(words);
 }
 
 void start_daemons(const fs::path& folder) {
@@ -179,7 +186,7 @@ void start_daemons(const fs::path& folder) {
                 "--socket=" + in("run/munge.sock"), "--pid-file=" + in("run/munged.pid"),
                 "--log-file=" + in("log/munged.log"), "--seed-file=" + in("run/seed")});
   // -c: of an earlier life its nodes would be unusable.
-  start_daemon({"slurmctld", "-c", "-f", in("slurm.conf")});
+  start_controller(folder, {"-c"});
   start_daemon({"slurmd", "-N", "head", "-b", "-f", in("slurm.conf")});
 }
 
@@ -189,11 +196,14 @@ void wait_until_it_answers(const fs::path& folder, std::string_view state = "") 
   for (;;) {
     const CommandResult result = run_command({.words = {"sinfo", "-h", "-n", "head", "-o", "%T"}});
     if (result.exit_code == 0 && !result.output.empty() && result.output.starts_with(state)) return;
-    if (deadline.passed()) {
-      throw TimeoutError(fmt::format("Slurm did not answer {}: {}{}\n{}", deadline.describe(),
-                                     result.output, result.errors,
-                                     tail_of(folder / "log/slurmctld.log")));
-    }
+    const auto why = [&] {
+      return fmt::format("{}{}\n{}", result.output, result.errors,
+                         tail_of(folder / "log/slurmctld.log"));
+    };
+    if (!running_pid(folder, folder / "run/controller.pid"))
+      throw Error(fmt::format("slurmctld ended: {}", why()));
+    if (deadline.passed())
+      throw TimeoutError(fmt::format("Slurm did not answer {}: {}", deadline.describe(), why()));
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
   }
 }
@@ -322,10 +332,9 @@ void stop_private_cluster(const Settings& settings) {
   if (!daemons.empty()) {
     try {
       // Alone it knows what runs on the nodes.
-      if (std::ranges::find(daemons, "slurmctld") == daemons.end()) {
-        start_daemon({"slurmctld", "-f", conf});
-        wait_until_it_answers(settings.folder);
-      }
+      if (std::ranges::find(daemons, "controller") == daemons.end())
+        start_controller(settings.folder);
+      wait_until_it_answers(settings.folder);
       cancel_all_jobs();
     } catch (const Error& error) {
       end_daemons(settings.folder);

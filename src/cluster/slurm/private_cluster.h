@@ -36,6 +36,7 @@ struct PrivatePorts {
 };
 std::string slurm_conf(const PrivateClusterOptions& options, const PrivatePorts& ports,
                        const std::string& host, const std::string& user);
+std::string controller_script(const std::filesystem::path& folder);
 std::string resume_script(const std::filesystem::path& folder);
 std::string suspend_script(const std::filesystem::path& folder);
 std::string repair_script(const std::filesystem::path& folder);

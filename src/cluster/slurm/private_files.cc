@@ -106,6 +106,24 @@ exit 0
                      folder.string());
 }
 
+// Slurm 22.05's controller can crash when a job is started again whose nodes did not come up. What it had is in `state`. An end of
+// its own, such as that of an error in its files, is one.
+std::string controller_script(const std::filesystem::path& folder) {
+  return fmt::format(kScriptStart, folder.string()) +
+         fmt::format(R"sh(exec </dev/null >>'{0}'/log/controller.log 2>&1
+while :; do
+  slurmctld -D "$@" -f "$SLURM_CONF"
+  code=$?
+  [ "$code" -gt 128 ] || exit "$code"
+  echo "$(date): slurmctld ended with exit code $code, and is started again"
+  set --
+  sleep 1
+done &
+echo $! >'{0}'/run/controller.pid
+)sh",
+                     folder.string());
+}
+
 // A node that did not start, or was lost, would stay down for ever.
 std::string repair_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +

@@ -53,6 +53,7 @@ void ElasticJob::act_on(const Start& start) {
                  .more_to_come = true,
                  .may_fail = membership_.generation().number >= 0};
   spec.environment[kWorkerVariable] = fmt::to_string(start.worker);
+  spec.environment[kLeastVariable] = fmt::to_string(options().elastic->min_ranks);
   spec.environment[kTimeoutVariable] =
       fmt::format("{:g}", std::chrono::duration<double>(options().elastic->timeout).count());
   start_processes(*agent, std::move(spec));

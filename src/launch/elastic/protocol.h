@@ -49,6 +49,8 @@ std::string generation_prefix(int generation);
 
 /// Where a worker finds its number.
 inline constexpr const char* kWorkerVariable = "SULLAE_ELASTIC_WORKER";
+/// The fewest ranks of the job; SULLAE_SIZE are the most.
+inline constexpr const char* kLeastVariable = "SULLAE_ELASTIC_MIN_SIZE";
 /// How long it waits for a world, in seconds.
 inline constexpr const char* kTimeoutVariable = "SULLAE_ELASTIC_TIMEOUT";
 
