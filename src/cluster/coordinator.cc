@@ -14,6 +14,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <thread>
 
@@ -165,9 +166,10 @@ class Attempt {
                          .max_ranks = size.max_nodes * job_.ranks_per_node,
                          .timeout = kForever};
     }
-    options.on_started = [file = std::make_shared<std::ofstream>(
-                              folder_.attempt(number_) / "workers.jsonl", std::ios::app)](
+    options.on_started = [this, file = std::make_shared<std::ofstream>(
+                                    folder_.attempt(number_) / "workers.jsonl", std::ios::app)](
                              int rank, const std::string& host) {
+      hosts_.insert(host);
       *file << nlohmann::json{{"worker", rank}, {"node", host}}.dump() << std::endl;
     };
     options.on_host_gone = [&gone](const std::string& host) {
@@ -193,16 +195,31 @@ class Attempt {
     // An elastic job goes on without some of its nodes, and not without all.
     const bool lost_nodes = !gone.host.empty() && Clock::now() < gone.when + kNodesGoTogether;
     if (exit_code == 128 + SIGTERM || exit_code == 128 + SIGHUP || lost_nodes) {
+      if (const auto node = node_that_is_down(); !node.empty())
+        return {.end = End::node_lost,
+                .exit_code = exit_code,
+                .reason = fmt::format("node {} went down", node)};
       return {.end = End::preempted,
               .exit_code = exit_code,
-              .reason = gone.host.empty()
-                            ? "its coordinator was told to end"
-                            : fmt::format("node {} was taken back, or lost", gone.host)};
+              .reason = gone.host.empty() ? "its coordinator was told to end"
+                                          : fmt::format("node {} was taken back", gone.host)};
     }
     return {.end = End::failed,
             .exit_code = exit_code,
             .reason = (error.empty() ? last_word_of_launcher() : error) + " (sullae jobs logs " +
                       folder_.id() + ")"};
+  }
+
+  // Empty where all nodes of this attempt are up, or the engine does not say.
+  std::string node_that_is_down() const {
+    try {
+      for (const Node& node : engine_->nodes()) {
+        if (hosts_.contains(node.name) && node.state.starts_with("down")) return node.name;
+      }
+    } catch (const Error& error) {
+      say(error.what());
+    }
+    return {};
   }
 
   // Which says who failed, and how.
@@ -217,8 +234,7 @@ class Attempt {
   }
 
   bool goes_on(const Result& result) const {
-    const bool may = result.end == End::preempted || result.end == End::timed_out;
-    return may && attempts_of_submission() < job_.attempts;
+    return is_of_engine(result.end) && attempts_of_submission() < job_.attempts;
   }
 
   // Those that wait; those that run end with the launcher.
@@ -308,6 +324,7 @@ class Attempt {
   std::unique_ptr<Engine> engine_;
   std::string engine_id_;
   std::string address_;
+  std::set<std::string> hosts_;     // that have had ranks
   std::optional<WorkerPool> pool_;  // its thread may wait for the engine: it ends last
   int number_ = 0;
   std::int64_t started_ = 0;

@@ -32,12 +32,13 @@ constexpr const char* kLast = ".last";
 constexpr const char* kRoom = "room";
 constexpr std::size_t kRoomBytes = std::size_t{64} << 10;
 
-constexpr std::array<std::pair<End, const char*>, 6> kEnds = {{
+constexpr std::array<std::pair<End, const char*>, 7> kEnds = {{
     {End::completed, "completed"},
     {End::failed, "failed"},
     {End::cancelled, "cancelled"},
     {End::preempted, "preempted"},
     {End::timed_out, "timed out"},
+    {End::node_lost, "node lost"},
     {End::past_deadline, "past its deadline"},
 }};
 

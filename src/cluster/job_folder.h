@@ -42,7 +42,19 @@ struct Size {
 };
 
 /// How a job, or an attempt, ended.
-enum class End { completed, failed, cancelled, preempted, timed_out, past_deadline };
+enum class End {
+  completed,
+  failed,
+  cancelled,
+  preempted,
+  timed_out,
+  node_lost,
+  past_deadline,
+};
+/// Begins again where it may: what ended it was not its own doing.
+inline bool is_of_engine(End end) {
+  return end == End::preempted || end == End::timed_out || end == End::node_lost;
+}
 std::string to_text(End end);
 
 struct Result {

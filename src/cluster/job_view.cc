@@ -34,12 +34,13 @@ constexpr std::array<Word, 12> kWords = {{
 }};
 
 using Ending = std::pair<End, JobState>;
-constexpr std::array<Ending, 6> kEndings = {{
+constexpr std::array<Ending, 7> kEndings = {{
     {End::completed, JobState::completed},
     {End::failed, JobState::failed},
     {End::cancelled, JobState::cancelled},
     {End::preempted, JobState::preempted},
     {End::timed_out, JobState::timed_out},
+    {End::node_lost, JobState::node_lost},
     {End::past_deadline, JobState::past_deadline},
 }};
 
@@ -59,11 +60,10 @@ void look_at_pending(JobView& view, const EngineJob& job) {
   view.reason = explain_waiting(job.reason);
   if (view.facts.attempts == 0) return;
   const auto& last = view.facts.last_attempt;
-  if (last && last->end != End::preempted && last->end != End::timed_out) return;  // retried
-  view.reason = fmt::format(
-      "attempt {} {}; goes on in the next one{}", view.facts.attempts,
-      last ? "was " + to_text(last->end) : std::string("was preempted, or lost its node"),
-      view.reason.empty() ? "" : ": " + view.reason);
+  if (last && !is_of_engine(last->end)) return;  // retried
+  view.reason = fmt::format("attempt {}: {}; goes on in the next one{}", view.facts.attempts,
+                            last ? to_text(last->end) : std::string("preempted, or lost its node"),
+                            view.reason.empty() ? "" : ": " + view.reason);
 }
 
 // One that has left no result of its own.

@@ -88,10 +88,10 @@ TEST(JobView, OfOneThatWaits) {
   JobFacts again = facts_of(1, 1);
   again.attempts = 2;
   EXPECT_EQ(view(again, {coordinator(EngineState::pending)}).reason,
-            "attempt 2 was preempted, or lost its node; goes on in the next one");
+            "attempt 2: preempted, or lost its node; goes on in the next one");
   again.last_attempt = {.end = End::timed_out};
   EXPECT_EQ(view(again, {coordinator(EngineState::pending)}).reason,
-            "attempt 2 was timed out; goes on in the next one");
+            "attempt 2: timed out; goes on in the next one");
 }
 
 TEST(JobView, TellsEndsApart) {

@@ -25,8 +25,9 @@ SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-# Requeued jobs wait for as long as credentials live.
-AuthInfo=socket={folder}/run/munge.sock,cred_expire=5
+# Requeued jobs wait for as long as credentials live: longer than the 10 s for which Slurm tries to end them on nodes that do not
+# answer. It would take nodes from what has begun on them since, and crash (22.05).
+AuthInfo=socket={folder}/run/munge.sock,cred_expire=12
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
@@ -106,8 +107,7 @@ exit 0
                      folder.string());
 }
 
-// Slurm 22.05's controller can crash when a job is started again whose nodes did not come up. What it had is in `state`. An end of
-// its own, such as that of an error in its files, is one.
+// One that crashes, or is killed, goes on from what is in `state`. An end of its own, such as that of an error in its files, is one.
 std::string controller_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(exec </dev/null >>'{0}'/log/controller.log 2>&1
@@ -124,10 +124,17 @@ echo $! >'{0}'/run/controller.pid
                      folder.string());
 }
 
-// A node that did not start, or was lost, would stay down for ever.
+// A node that did not start, or was lost, would stay down for ever. Slurm asks for it in two ways, the second when the node may have
+// begun again. Steps outlive the daemon of their node.
 std::string repair_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
+  case $(sinfo -h -n "$node" -o %T) in down*) ;; *) continue ;; esac
+  for process in $(grep -lzx "SLURMD_NODENAME=$node" /proc/[0-9]*/environ); do
+    grep -qzx "SLURM_CONF=$SLURM_CONF" "$process" || continue
+    pid=${{process#/proc/}}
+    kill -9 "${{pid%/environ}}"
+  done
   scontrol update nodename="$node" state=power_down_force reason=repair ||
     scontrol update nodename="$node" state=resume
 done >>'{0}'/log/power.log 2>&1

@@ -37,6 +37,10 @@ TEST_F(NodesTest, GoOnWhenTheControllerIsLost) {
   const auto job = submit({"--name", "long", "--nodes", "2", "sh", "-c",
                            "until [ -e " + stop + " ]; do sleep 0.1; done"});
   wait_for_nodes(job, 2);
+  // Slurm keeps what happens every few seconds: the rest is lost with it.
+  const auto kept = directory_.path() / "state" / "job_state";
+  const auto runs = std::filesystem::file_time_type::clock::now();
+  testing::wait_until([&] { return std::filesystem::last_write_time(kept) > runs; });
   const auto controller = pid_of("slurmctld");
   ASSERT_GT(controller, 1);
   ::kill(controller, SIGKILL);
