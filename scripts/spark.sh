@@ -17,7 +17,7 @@ submit() {
 }
 
 submit tests/spark/round_trip.py "$sullae"
-if [[ -f "$data/ratings_train.txt" ]]; then
+if [[ -f "$data/ratings_train.txt" || -f "$data/ratings_train.txt.gz" ]]; then
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   submit examples/spark/reviews.py --sullae "$sullae" --data "$data" --work "$folder"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Names of files alone that another file of the same layer has, too. Sources are compiled sixteen at a time, and which depends on the
-parts that are built: two such names meet on somebody else's machine.
+"""Names of files alone that another file of the same layer has, too, and functions of files alone that hide one that a header declares.
+Sources are compiled sixteen at a time, and which depends on the parts that are built: two such names meet on somebody else's machine, and
+a file that calls the header's function gets its neighbour's.
 
     scripts/unity_names.py      prints them, and ends with 1 where there are some
 """
@@ -19,6 +20,12 @@ ALIAS = re.compile(r"using (\w+) = (.*)")
 FUNCTION = re.compile(r"(?!return|TEST|using|template| )[\w:<>,&* ]+ [*&]?(\w+)\((.*)")
 
 
+def parameters_of(text):
+    """Their types, from behind the opening parenthesis."""
+    text = re.sub(r" = [^,)]+", "", text.split("{")[0])
+    return re.sub(r"\b\w+(?=[,)])", "", text)
+
+
 def names_in(text):
     """(name, what distinguishes it from others of that name) at the top of the file's unnamed namespaces."""
     for body in re.findall(r"^namespace \{\n(.*?)^\}  // namespace$", text, re.S | re.M):
@@ -30,8 +37,7 @@ def names_in(text):
             elif found := ALIAS.match(line):
                 yield found[1], found[2]
             elif found := FUNCTION.match(line):
-                parameters = re.sub(r"\b\w+(?=[,)])", "", found[2].split("{")[0])
-                yield f"{found[1]}()", parameters
+                yield f"{found[1]}()", parameters_of(found[2])
 
 
 def collisions():
@@ -55,8 +61,37 @@ def collisions():
             yield layer, name, files
 
 
+def declared():
+    """Functions of headers: by namespace, name and parameters, the header."""
+    found = {}
+    for folder in (SOURCES, SOURCES.parent / "include"):
+        for file in sorted(folder.rglob("*.h")):
+            text = file.read_text()
+            namespace = re.search(r"^namespace ([\w:]+) \{", text, re.M)
+            # A declaration of several lines is one.
+            text = re.sub(r",\n +", ", ", text)
+            for line in text.split("\n"):
+                if function := FUNCTION.match(line):
+                    parameters = parameters_of(re.sub(r"\).*", ")", function[2]))
+                    found[namespace[1] if namespace else "", f"{function[1]}()", parameters] = file
+    return found
+
+
+def hidden():
+    headers = declared()
+    for file in sorted(SOURCES.rglob("*.cc")):
+        text = file.read_text()
+        namespace = re.search(r"^namespace ([\w:]+) \{", text, re.M)
+        parts = namespace[1].split("::") if namespace else [""]
+        for name, kind in set(names_in(text)):
+            for outer in range(1, len(parts) + 1):
+                header = headers.get(("::".join(parts[:outer]), name, re.sub(r"\).*", ")", kind)))
+                if header:
+                    yield file.relative_to(SOURCES).parts[0], name, [file, header]
+
+
 def main():
-    found = list(collisions())
+    found = list(collisions()) + list(hidden())
     for layer, name, files in found:
         print(f"{layer}: {name} is in {' and in '.join(str(file.relative_to(SOURCES.parent)) for file in files)}")
     return 1 if found else 0

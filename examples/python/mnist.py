@@ -60,6 +60,8 @@ def main() -> None:
 
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9)
+    steps = options.epochs * (len(sampler) // batch)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
@@ -72,6 +74,7 @@ def main() -> None:
             loss = torch.nn.functional.cross_entropy(model(images[rows]), labels[rows])
             loss.backward()
             optimizer.step()
+            schedule.step()
         if hvd.rank() == 0:
             print(f"epoch {epoch + 1}: loss {loss.item():.4f}", flush=True)
     seconds = time.perf_counter() - start

@@ -7,6 +7,7 @@ Spark's driver does, and reads and writes what both see: files here, with more h
 `sullae run -np 8 -H node1:4,node2:4 sullae train …`.
 """
 import argparse
+import json
 import pathlib
 import subprocess
 
@@ -56,5 +57,8 @@ joined.select("id", "document", "label", "predicted", "probability").orderBy("id
 count, right = joined.count(), joined.where(f.col("label").cast("string") == f.col("predicted")).count()
 if not test.count() == predictions.count() == count:
     raise SystemExit(f"{test.count()} reviews, {predictions.count()} predictions, {count} with a key of both")
+said = json.loads((work / "predictions" / "_report.json").read_text())["accuracy"]
+if abs(right / count - said) > 1e-6:
+    raise SystemExit(f"{right} of {count} are right, and Sullae says {said}")
 print(f"{count} predictions read back, {100 * right / count:.2f} % right")
 spark.stop()

@@ -126,17 +126,22 @@ C10dBackend::Work C10dBackend::work_of(OpType type, Tensors results, Handle hand
                                        std::move(kept), limit, threads_);
 }
 
+int C10dBackend::root_of(std::int64_t root, const char* what) const {
+  if (root >= 0 && root < getSize()) return static_cast<int>(root);
+  throw InputError(
+      fmt::format("{}: root {}: expected a rank of the group, 0 to {}", what, root, getSize() - 1));
+}
+
 C10dBackend::Work C10dBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::Tensor tensor = only(tensors);
+  const int root = root_of(options.rootRank, "broadcast");
   check_written(tensor);
-  return start(OpType::BROADCAST, tensors, way_of(options),
-               [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
-                 const Written written(tensor);
-                 const Moved moved(tensor);
-                 ranks.broadcast(written.memory().data_ptr(), moved.count(tensor), moved.type,
-                                 root);
-                 written.finish();
-               });
+  return start(OpType::BROADCAST, tensors, way_of(options), [=](Communicator& ranks) {
+    const Written written(tensor);
+    const Moved moved(tensor);
+    ranks.broadcast(written.memory().data_ptr(), moved.count(tensor), moved.type, root);
+    written.finish();
+  });
 }
 
 C10dBackend::Work C10dBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
@@ -169,23 +174,22 @@ C10dBackend::Work C10dBackend::allreduce_coalesced(Tensors& tensors,
 
 C10dBackend::Work C10dBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   const at::Tensor tensor = only(tensors);
+  const int root = root_of(options.rootRank, "reduce");
   const Reduction reduction(options.reduceOp);
   reduction.check(tensor);
   check_written(tensor);
-  return start(OpType::REDUCE, tensors, way_of(options),
-               [=, root = static_cast<int>(options.rootRank)](Communicator& ranks) {
-                 const Written written(tensor);
-                 if (reduction.is_bitwise() || reduction.factor != 1.0 || tensor.is_complex()) {
-                   const at::Tensor all = written.memory().clone();
-                   reduction.allreduce(ranks, all);
-                   if (ranks.rank() == root) tensor.copy_(all);
-                   return;
-                 }
-                 ranks.reduce(
-                     written.memory().data_ptr(), written.memory().data_ptr(), count_of(tensor),
-                     data_type(tensor.scalar_type(), "reduce: the tensor"), reduction.op, root);
-                 if (ranks.rank() == root) written.finish();
-               });
+  return start(OpType::REDUCE, tensors, way_of(options), [=](Communicator& ranks) {
+    const Written written(tensor);
+    if (reduction.is_bitwise() || reduction.factor != 1.0 || tensor.is_complex()) {
+      const at::Tensor all = written.memory().clone();
+      reduction.allreduce(ranks, all);
+      if (ranks.rank() == root) tensor.copy_(all);
+      return;
+    }
+    ranks.reduce(written.memory().data_ptr(), written.memory().data_ptr(), count_of(tensor),
+                 data_type(tensor.scalar_type(), "reduce: the tensor"), reduction.op, root);
+    if (ranks.rank() == root) written.finish();
+  });
 }
 
 C10dBackend::Work C10dBackend::send(Tensors& tensors, int to, int tag) {

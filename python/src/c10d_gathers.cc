@@ -88,7 +88,7 @@ C10dBackend::Work C10dBackend::allgather_into_tensor_coalesced(
 C10dBackend::Work C10dBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                                       const c10d::GatherOptions& options) {
   const at::Tensor input = only(inputs);
-  const int root = static_cast<int>(options.rootRank);
+  const int root = root_of(options.rootRank, "gather");
   const Tensors results = getRank() == root ? list_of(outputs, "gather") : Tensors{};
   if (getRank() == root) {
     check_ranks(results, getSize(), "gather");
@@ -112,7 +112,7 @@ C10dBackend::Work C10dBackend::gather(std::vector<Tensors>& outputs, Tensors& in
 C10dBackend::Work C10dBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                        const c10d::ScatterOptions& options) {
   const at::Tensor output = only(outputs);
-  const int root = static_cast<int>(options.rootRank);
+  const int root = root_of(options.rootRank, "scatter");
   const Tensors given = getRank() == root ? list_of(inputs, "scatter") : Tensors{};
   check_written(output);
   if (getRank() == root) {

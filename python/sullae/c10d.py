@@ -95,9 +95,10 @@ def _create(options, _backend_options):
 
 
 def _describe_job() -> None:
-    """init_process_group() reads torchrun's variables: under ``sullae run``, which has others, they are made of those."""
+    """init_process_group() reads torchrun's variables: under ``sullae run``, which has others, they are made of those. An address alone
+    is a batch system's, for whoever starts ranks by hand."""
     place = os.environ
-    if "SULLAE_RANK" not in place or "MASTER_ADDR" in place:
+    if "SULLAE_RANK" not in place or {"RANK", "MASTER_ADDR"} <= place.keys():
         return
     names = {"RANK": "RANK", "WORLD_SIZE": "SIZE", "LOCAL_RANK": "LOCAL_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"}
     for theirs, ours in names.items():

@@ -3,9 +3,10 @@
 import functools
 import importlib
 import os
+import socket
 import subprocess
 import sys
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -32,6 +33,27 @@ def on_ranks(*sizes: int, env: Optional[Dict[str, str]] = None) -> Callable:
         return start
 
     return decorate
+
+
+def by_hand(size: int, module: str, function: str) -> List[Tuple[int, str]]:
+    """As torchrun's agents start ranks, since ``sullae run`` would end the others at once where one ends: exit codes and outputs."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    job = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_WORLD_SIZE": str(size)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, __file__, module, function],
+            cwd=HERE,
+            env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
+    return [(rank.returncode, output) for rank, output in zip(ranks, outputs)]
 
 
 # NCCL takes ranks with such names of their own for ranks of hosts of their own, and so two on one GPU.

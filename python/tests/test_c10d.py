@@ -293,6 +293,11 @@ def test_what_does_not_fit_is_refused_and_the_group_goes_on():
         (lambda: dist.all_reduce(torch.zeros(3), dist.ReduceOp.BAND), "BAND, BOR and BXOR of Float"),
         (lambda: dist.all_reduce(expanded), "is expanded"),
         (lambda: dist.broadcast(expanded, 0), "is expanded"),
+        (lambda: dist.broadcast(torch.zeros(2), 7), "broadcast: root 7: expected a rank of the group, 0 to 1"),
+        (lambda: dist.broadcast(torch.zeros(2), -1), "broadcast: root -1"),
+        (lambda: dist.reduce(torch.zeros(2), 7), "reduce: root 7"),
+        (lambda: dist.gather(torch.zeros(2), None, dst=100000), "gather: root 100000"),
+        (lambda: dist.scatter(torch.zeros(2), None, src=7), "scatter: root 7"),
     ]
     for case, (call, message) in enumerate(cases):
         with pytest.raises(Exception, match=message) as raised:

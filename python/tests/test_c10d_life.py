@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import on_ranks, run
+from ranks import by_hand, on_ranks, run
 from test_c10d import start
 
 import sullae
@@ -43,6 +43,42 @@ def test_own_address(monkeypatch):
     assert c10d._told_address("127.0.0.1:5 host") == "127.0.0.1:5"
     with pytest.raises(sullae.InputError, match="on other, has found no address but 127.0.0.1:5.*set MASTER_ADDR"):
         c10d._told_address("127.0.0.1:5 other")
+
+
+def die_in_an_allreduce():
+    rank, _ = start()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))
+    try:
+        for step in range(100):
+            model(torch.ones(2, 3)).sum().backward()
+            if rank == 1 and step == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            dist.all_reduce(torch.ones(1))
+    except RuntimeError as error:  # DDP's own have the words alone
+        print(f"gone: {error}", flush=True)
+        sys.exit(3)
+
+
+die_in_an_allreduce.on_a_rank = die_in_an_allreduce
+
+
+def test_a_killed_rank_is_named_on_all_others():
+    ended = by_hand(3, "test_c10d_life", "die_in_an_allreduce")
+    assert [code for code, _ in ended] == [3, -signal.SIGKILL, 3], ended
+    assert all("gone: " in ended[rank][1] and "rank 1" in ended[rank][1] for rank in (0, 2)), ended
+
+
+def joins():
+    start()
+    dist.destroy_process_group()
+
+
+joins.on_a_rank = joins
+
+
+def test_an_address_that_a_batch_system_has_set_is_no_place():
+    ended = run(2, "test_c10d_life", "joins", env={"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"})
+    assert ended.returncode == 0, ended.stderr
 
 
 @on_ranks(2)

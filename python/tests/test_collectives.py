@@ -179,7 +179,49 @@ def test_mistakes():
         hvd.alltoall(torch.ones(3), splits=[4])
     strided = torch.arange(6.0).view(2, 3).t()
     assert torch.equal(hvd.allreduce(strided), strided)
+    for call, message in (
+        (lambda: hvd.allreduce(torch.ones(1), op="sum"), "op: 'sum': expected Average, Sum"),
+        (lambda: hvd.reducescatter(torch.ones(1), op=1), "op: 1: expected Average, Sum"),
+        (lambda: hvd.allgather(torch.ones(1), name=5), "name: 5: expected a str"),
+        (lambda: hvd.broadcast(torch.ones(1), root_rank="0"), "rank '0': expected a number"),
+        (lambda: hvd.allreduce(torch.ones(1), process_set=[0]), r"process_set: \[0\]: expected a ProcessSet"),
+        (lambda: hvd.allreduce(torch.ones(1), compression="topk:0.1"), "names are for DistributedOptimizer"),
+        (lambda: hvd.grouped_allreduce(torch.ones(1)), "a group: a Tensor: expected a list of tensors"),
+        (lambda: hvd.grouped_allgather(None), "a group: a NoneType: expected a list of tensors"),
+        (lambda: hvd.synchronize(None), "synchronize: a NoneType: expected what a call"),
+        (lambda: hvd.allreduce(torch.ones(1, device="meta")), "on the device meta"),
+        (lambda: hvd.ProcessSet(["0"]), "expected a list of ranks"),
+        (lambda: hvd.init(object()), "comm: expected none"),
+    ):
+        with pytest.raises(sullae.InputError, match=message):
+            call()
+    assert hvd.ProcessSet(numpy.array([0])).ranks == [0]
     assert issubclass(sullae.PeerError, hvd.HorovodInternalError) and issubclass(sullae.InputError, ValueError)
+
+
+def _odd_layouts():
+    """With values that say where they are."""
+    yield torch.arange(6.0).view(2, 3).t()
+    yield torch.arange(6, dtype=torch.float64).view(2, 3).t()
+    yield torch.arange(24.0).view(1, 2, 3, 4).to(memory_format=torch.channels_last)
+    yield torch.arange(12.0).view(3, 4)[:, ::2]
+
+
+@on_ranks(2)
+def test_tensors_in_place_may_be_in_any_order_in_memory():
+    hvd.init()
+    for tensor in _odd_layouts():
+        expected = tensor * 2
+        assert torch.equal(hvd.allreduce_(tensor.clone(), op=hvd.Sum), expected)
+        assert torch.equal(hvd.synchronize(hvd.allreduce_async_(tensor.clone(), op=hvd.Sum)), expected)
+        for one in hvd.grouped_allreduce_((t for t in (tensor.clone(), tensor.clone())), op=hvd.Sum):
+            assert torch.equal(one, expected)
+        # Each rank's in an order of its own.
+        own = tensor.clone() if hvd.rank() == 0 else torch.zeros(tensor.shape, dtype=tensor.dtype)
+        assert torch.equal(hvd.broadcast_(own, root_rank=0), tensor)
+        own = tensor.clone() if hvd.rank() == 0 else torch.zeros(tensor.shape, dtype=tensor.dtype)
+        hvd.broadcast_parameters([("one", own)], root_rank=0)
+        assert torch.equal(own, tensor)
 
 
 @on_ranks(2)

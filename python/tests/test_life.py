@@ -12,7 +12,7 @@ import time
 
 import pytest
 import torch
-from ranks import HERE, on_ranks, run
+from ranks import HERE, by_hand, on_ranks, run
 
 import sullae
 import sullae.torch as hvd
@@ -74,26 +74,10 @@ def die_in_a_step():
 die_in_a_step.on_a_rank = die_in_a_step
 
 
-# By torchrun's variables, since `sullae run` would end the others at once.
-def test_a_killed_rank_is_named():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_WORLD_SIZE": "2"}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "ranks.py", "test_life", "die_in_a_step"],
-            cwd=HERE,
-            env={**os.environ, **job, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    outputs = [rank.communicate(timeout=120)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [3, -signal.SIGKILL], outputs
-    assert "gone: 1" in outputs[0]
+def test_a_killed_rank_is_named_on_all_others():
+    ended = by_hand(3, "test_life", "die_in_a_step")
+    assert [code for code, _ in ended] == [3, -signal.SIGKILL, 3], ended
+    assert all("gone: 1" in ended[rank][1] for rank in (0, 2)), ended
 
 
 def raise_on_one_rank():

@@ -149,6 +149,7 @@ def test_photographs(tmp_path):
         assert answer["label"].tolist() == [b"light"] * 2 and answer["probabilities"].shape == (2, 2)
         with pytest.raises(serve.RequestError, match="400: input 'image', image 0"):
             client.infer("grey", {"image": b"no JPEG"})
+        assert [one["label"] for one in client.predict("grey", photographs)] == ["light"] * 2
 
 
 def test_keras(tmp_path):
@@ -300,6 +301,48 @@ def test_what_a_client_sends():
         _encode("x", ["a", 5])
     with pytest.raises(serve.RequestError, match="instances: a str: expected a list"):
         serve.Client("localhost:1").predict("m", "good")
+
+
+def test_what_a_client_says_of_mistakes():
+    from sullae.serve.client import _decode, _place_of
+
+    assert _place_of("localhost") == (False, "localhost", 8000)
+    assert _place_of("https://[::1]") == (True, "::1", 443)
+    for address in ("http://", "localhost:abc", "ftp://host:1", ""):
+        with pytest.raises(sullae.InputError, match="expected host:port, or an URL"):
+            serve.Client(address)
+    with pytest.raises(sullae.InputError, match="inputs: a list: expected a dict"):
+        serve.Client("localhost:1").infer("m", [1.0])
+    values = torch.tensor([[1.5, -2.0]], dtype=torch.bfloat16)
+    described = [{"name": "y", "datatype": "BF16", "shape": [1, 2], "parameters": {"binary_data_size": 4}}]
+    assert _decode(described, values.view(torch.int16).numpy().tobytes())["y"].tolist() == [[1.5, -2.0]]
+
+
+def test_what_export_says_of_mistakes(tmp_path):
+    def export(model=None, repository=tmp_path, name="x", **options):
+        serve.export(model or torch.nn.Linear(4, 2), repository, name, **({"example_inputs": torch.zeros(1, 4)} | options))
+
+    class Narrow(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(3, 2)
+
+        def forward(self, words, lengths):
+            return self.embedding(words).sum(1)
+
+    texts = {"example_inputs": None, "preprocessing": serve.Texts(["good", "bad"])}
+    for mistake, message in (
+        ({"name": 3}, "name: 3: expected a str"),
+        ({"repository": None}, "repository: None: expected a path"),
+        ({"classes": "ab"}, "classes: 'ab': expected a list of strs"),
+        ({"classes": [0, 1]}, r"classes: \[0, 1\]: expected a list of strs"),
+        ({"model": Narrow(), **texts}, "word 3, the vocabulary's last: expected an embedding of 4 rows"),
+        ({"model": Narrow(), "example_inputs": None, "preprocessing": serve.Texts("ab")}, "vocabulary: 'ab': expected a list"),
+        ({"model": torch.nn.LSTM(4, 2)}, "forward returns a tuple of Tensor, tuple: expected a tensor"),
+    ):
+        with pytest.raises(sullae.InputError, match=message):
+            export(**mistake)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_frozen_module(tmp_path):

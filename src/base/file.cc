@@ -104,6 +104,14 @@ std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesyst
   return entries;
 }
 
+std::error_code make_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    error.assign(errno, std::system_category());
+  return error;
+}
+
 void sync_directory(const std::filesystem::path& directory) {
   const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd) ::fsync(fd.get());

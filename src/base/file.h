@@ -59,6 +59,9 @@ class PartOfFile {
 std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesystem::path& directory,
                                                              std::error_code& error);
 
+/// Makes `folder` where it is not there; says why where nothing can be written to it. Does not throw.
+std::error_code make_writable(const std::filesystem::path& folder);
+
 /// Puts a change of names in `directory` on the disk.
 void sync_directory(const std::filesystem::path& directory);
 

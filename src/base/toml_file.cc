@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "sullae/error.h"
 
 namespace sullae {
@@ -37,14 +39,21 @@ void TomlFile::apply(const toml::table& table, const Settings& settings) const {
   std::vector<std::string> known;
   for (const auto& setting : settings) known.push_back(setting.first);
   expect_keys(table, known);
-  for (const auto& [key, node] : table) settings.at(std::string(key.str()))(node);
+  for (const auto& [key, node] : table) {
+    const std::string outer = std::exchange(setting_, std::string(key.str()));
+    settings.at(setting_)(node);
+    setting_ = outer;
+  }
 }
 
 void TomlFile::expect_keys(const toml::table& table, const std::vector<std::string>& known) const {
   for (const auto& [key, node] : table) {
-    if (std::ranges::find(known, key.str()) == known.end())
-      fail(node,
-           fmt::format("'{}' is no setting; there are: {}", key.str(), fmt::join(known, ", ")));
+    if (std::ranges::find(known, key.str()) != known.end()) continue;
+    const auto meant = nearest(known, std::string(key.str()));
+    fail(node,
+         meant.empty()
+             ? fmt::format("'{}' is no setting; there are: {}", key.str(), fmt::join(known, ", "))
+             : fmt::format("'{}' is no setting (did you mean {}?)", key.str(), meant));
   }
 }
 
@@ -52,43 +61,46 @@ void TomlFile::fail(const toml::node& node, const std::string& message) const {
   throw InputError(fmt::format("{}, line {}: {}", name_, node.source().begin.line, message));
 }
 
+void TomlFile::expect(const toml::node& node, const std::string& what) const {
+  fail(node, fmt::format("{}{}expected {}", setting_, setting_.empty() ? "" : ": ", what));
+}
+
 std::int64_t TomlFile::integer(const toml::node& node, std::int64_t least,
                                std::int64_t most) const {
   const auto* value = node.as_integer();
   if (value == nullptr || value->get() < least || value->get() > most)
-    fail(node,
-         fmt::format("expected a whole number from {} to {}, got {}", least, most, text_of(node)));
+    expect(node, fmt::format("a whole number from {} to {}, got {}", least, most, text_of(node)));
   return value->get();
 }
 
 double TomlFile::number(const toml::node& node) const {
   const auto value = node.value<double>();
-  if (!value) fail(node, fmt::format("expected a number, got {}", text_of(node)));
+  if (!value) expect(node, fmt::format("a number, got {}", text_of(node)));
   return *value;
 }
 
 double TomlFile::number(const toml::node& node, double least, double most) const {
   const double value = number(node);
   if (!(value >= least && value <= most))
-    fail(node, fmt::format("expected a number from {} to {}, got {}", least, most, value));
+    expect(node, fmt::format("a number from {} to {}, got {}", least, most, value));
   return value;
 }
 
 bool TomlFile::truth(const toml::node& node) const {
   const auto* value = node.as_boolean();
-  if (value == nullptr) fail(node, fmt::format("expected true or false, got {}", text_of(node)));
+  if (value == nullptr) expect(node, fmt::format("true or false, got {}", text_of(node)));
   return value->get();
 }
 
 std::string TomlFile::text(const toml::node& node) const {
   const auto* value = node.as_string();
-  if (value == nullptr) fail(node, "expected a text in quotes");
+  if (value == nullptr) expect(node, fmt::format("a text in quotes, got {}", text_of(node)));
   return value->get();
 }
 
 std::vector<std::string> TomlFile::texts(const toml::node& node) const {
   const auto* const array = node.as_array();
-  if (array == nullptr) fail(node, "expected a list of texts");
+  if (array == nullptr) expect(node, fmt::format("a list of texts, got {}", text_of(node)));
   std::vector<std::string> found;
   for (const toml::node& one : *array) found.push_back(text(one));
   return found;
@@ -96,7 +108,7 @@ std::vector<std::string> TomlFile::texts(const toml::node& node) const {
 
 std::map<std::string, std::string> TomlFile::pairs(const toml::node& node) const {
   const auto* const table = node.as_table();
-  if (table == nullptr) fail(node, "expected a table of texts");
+  if (table == nullptr) expect(node, fmt::format("a table of texts, got {}", text_of(node)));
   std::map<std::string, std::string> found;
   for (const auto& [key, value] : *table) found[std::string(key.str())] = text(value);
   return found;
@@ -107,7 +119,7 @@ std::string TomlFile::one_of(const toml::node& node, const std::vector<std::stri
   for (const auto& good : values) {
     if (value == good) return value;
   }
-  fail(node, fmt::format("'{}': expected one of {}", value, fmt::join(values, ", ")));
+  expect(node, fmt::format("one of {}, got '{}'", fmt::join(values, ", "), value));
 }
 
 }  // namespace sullae

@@ -13,7 +13,7 @@
 
 namespace sullae {
 
-/// A file and what its values must be. All functions throw InputError.
+/// A file and what its values must be. All functions throw InputError. Used by one thread.
 class TomlFile {
  public:
   /// What is done with a value.
@@ -79,9 +79,12 @@ class TomlFile {
   void expect_keys(const toml::table& table, const std::vector<std::string>& known) const;
 
   [[noreturn]] void fail(const toml::node& node, const std::string& message) const;
+  /// Of the setting that is being applied, which the message names.
+  [[noreturn]] void expect(const toml::node& node, const std::string& what) const;
 
  private:
   std::string name_;
+  mutable std::string setting_;  // that is being applied
 };
 
 }  // namespace sullae

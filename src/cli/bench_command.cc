@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/environment.h"
 #include "base/rounded.h"
 #include "cli/commands.h"
@@ -34,7 +35,8 @@ std::size_t parse_size(std::string_view text) {
   return value << shift;
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
+// Empty ones, too.
+std::vector<std::string_view> all_parts(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t at = 0; at <= text.size();) {
     const auto end = std::min(text.find(separator, at), text.size());
@@ -47,8 +49,8 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 // "4,1K,1M", or "4:64M" for 4, 16, 64 and so on, or "4:64M:2" with another factor.
 std::vector<std::size_t> parse_sizes(std::string_view text) {
   std::vector<std::size_t> sizes;
-  for (const auto part : split(text, ',')) {
-    const auto range = split(part, ':');
+  for (const auto part : all_parts(text, ',')) {
+    const auto range = all_parts(part, ':');
     const std::size_t first = parse_size(range[0]);
     const std::size_t last = range.size() > 1 ? parse_size(range[1]) : first;
     const std::size_t factor = range.size() > 2 ? parse_size(range[2]) : kDefaultFactor;
@@ -176,9 +178,8 @@ class BenchCommand final : public Command {
   }
 
   void print_head(const World& world) const {
-    fmt::print("{} of {}, {} rank{} on {} host{}, {}{}{}\n\n", options_.collective, type_,
-               world.size(), world.size() == 1 ? "" : "s", world.cross_size(),
-               world.cross_size() == 1 ? "" : "s", world.backend(),
+    fmt::print("{} of {}, {} on {}, {}{}{}\n\n", options_.collective, type_,
+               counted(world.size(), "rank"), counted(world.cross_size(), "host"), world.backend(),
                options_.in_bucket ? ", in buckets" : "",
                options_.async ? ", through the engine" : "");
     fmt::print("{:>14} {:>14} {:>14} {:>14}\n", "bytes", "latency (us)", "algbw (GB/s)",

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/open_cluster.h"
 #include "cli/validators.h"
@@ -61,8 +62,7 @@ class ClusterCommand final : public Command {
     options_.folder = folder;
     options_.idle = std::chrono::seconds{idle_};
     start_private_cluster(options_);
-    fmt::print("a cluster of {} node{} is up in {}\n", options_.nodes,
-               options_.nodes == 1 ? "" : "s", folder.string());
+    fmt::print("a cluster of {} is up in {}\n", counted(options_.nodes, "node"), folder.string());
     if (folder != cluster::cluster_folder())
       fmt::print("  export SULLAE_CLUSTER={}\n", folder.string());
     fmt::print(

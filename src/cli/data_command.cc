@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/progress_bar.h"
@@ -141,9 +142,8 @@ class DataCommand final : public Command {
                            static_cast<std::int64_t>(damage.count() - met_by_all_)};
     world.allreduce(sums, sums, 4, DataType::int64);
     if (world.rank() == 0) {
-      fmt::print("wrote {} samples to {} file{} in {} ({:.1f} MB){}\n", sums[0], sums[1],
-                 sums[1] == 1 ? "" : "s", writing_.output.string(),
-                 static_cast<double>(sums[2]) / 1e6,
+      fmt::print("wrote {} samples to {} in {} ({:.1f} MB){}\n", sums[0], counted(sums[1], "file"),
+                 writing_.output.string(), static_cast<double>(sums[2]) / 1e6,
                  sums[3] > 0 ? fmt::format("; left out {} damaged records", sums[3]) : "");
     }
     return 0;

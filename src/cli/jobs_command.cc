@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/jobs_commands.h"
 #include "cli/open_cluster.h"
@@ -45,8 +46,8 @@ void show(const JobView& view, const std::filesystem::path& folder) {
   row("directory", job.directory);
   row("nodes", format_nodes(view));
   row("on", fmt::format("{}", fmt::join(view.hosts, " ")));
-  row("ranks", fmt::format("{} a node, {} processor{} each", job.ranks_per_node, job.cpus_per_rank,
-                           job.cpus_per_rank == 1 ? "" : "s"));
+  row("ranks", fmt::format("{} a node, {} each", job.ranks_per_node,
+                           counted(job.cpus_per_rank, "processor")));
   row("priority", job.priority);
   if (job.time) row("time", cluster::format_time_limit(*job.time));
   row("begin", job.begin);

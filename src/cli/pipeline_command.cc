@@ -8,9 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/end_signals.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/open_cluster.h"
+#include "pipeline/definition.h"
 #include "pipeline/runner.h"
 #include "pipeline/turn.h"
 #include "sullae/error.h"
@@ -117,6 +119,7 @@ class PipelineCommand final : public Command {
     schedule_of(pipeline);
     const EndSignals signals;
     Time last = 0;
+    Time told = 0;
     std::string problem;
     for (;;) {
       read_again(pipeline, problem);
@@ -136,6 +139,10 @@ class PipelineCommand final : public Command {
           // The next one may be otherwise.
           log::warning("{}: {}", pipeline.name, error.what());
         }
+      }
+      if (const Time next = schedule.next(std::max(now, last)); due > now && next != told) {
+        told = next;
+        log::info("{}: runs next at {}", pipeline.name, pipeline::to_text(next));
       }
       // Clocks are set: not one long wait.
       constexpr std::chrono::milliseconds kTurn{500};
@@ -256,16 +263,19 @@ class PipelineCommand final : public Command {
   }
 
   int list() const {
+    std::error_code reason;
+    const auto files = entries_of(folder_, reason);
+    if (!files) throw InputError(fmt::format("{}: cannot be read: {}", folder_, reason.message()));
     fmt::print("{:<24}{:<28}{:<13}{}\n", "pipeline", "due next", "last run", "file");
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      if (entry.path().extension() != ".toml") continue;
+    for (const auto& file : *files) {
+      if (file.extension() != ".toml" || !looks_like_pipeline(file)) continue;
       try {
-        const Pipeline pipeline = read_pipeline(entry.path());
+        const Pipeline pipeline = read_pipeline(file);
         const State state(pipeline);
         const auto runs = state.runs(1);
         fmt::print("{:<24}{:<28}{:<13}{}\n", pipeline.name,
                    pipeline.every ? pipeline::to_text(next_of(pipeline)) : "-",
-                   runs.empty() ? "-" : state.describe(runs.front()), entry.path().string());
+                   runs.empty() ? "-" : state.describe(runs.front()), file.string());
       } catch (const InputError& error) {
         fmt::print(stderr, "{}\n", error.what());
       }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <regex>
 
+#include "base/counted.h"
 #include "base/end_signals.h"
 #include "base/host.h"
 #include "cli/commands.h"
@@ -167,23 +168,21 @@ class PredictCommand final : public Command {
             ""};
   }
   void print(const predict::Predicted& done) const {
-    const std::string left_out = done.damaged > 0
-                                     ? fmt::format("; left out {} damaged sample{}", done.damaged,
-                                                   done.damaged == 1 ? "" : "s")
-                                     : "";
+    const std::string left_out =
+        done.damaged > 0 ? fmt::format("; left out {}", counted(done.damaged, "damaged sample"))
+                         : "";
     if (done.found == done.files) {
-      fmt::print("nothing was left to do: {} predictions in {} file{} in {}{}\n", done.rows,
-                 done.files, done.files == 1 ? "" : "s", options_.output.string(), left_out);
+      fmt::print("nothing was left to do: {} predictions in {} in {}{}\n", done.rows,
+                 counted(done.files, "file"), options_.output.string(), left_out);
     } else {
-      fmt::print("wrote {} predictions to {} file{} in {}{}{}, {:.0f} samples/s\n", done.rows,
-                 done.files, done.files == 1 ? "" : "s", options_.output.string(),
+      fmt::print("wrote {} predictions to {} in {}{}{}, {:.0f} samples/s\n", done.rows,
+                 counted(done.files, "file"), options_.output.string(),
                  done.found > 0 ? fmt::format(" ({} were there)", done.found) : "", left_out,
                  done.rows_per_second);
     }
     if (done.torn_files > 0)
-      fmt::print("{} file{} of the data {} damaged: what lies behind was not read\n",
-                 done.torn_files, done.torn_files == 1 ? "" : "s",
-                 done.torn_files == 1 ? "is" : "are");
+      fmt::print("{} of the data {} damaged: what lies behind was not read\n",
+                 counted(done.torn_files, "file"), done.torn_files == 1 ? "is" : "are");
     if (done.confusion) {
       fmt::print("\n{}\n{}\n", done.confusion->to_text(),
                  (options_.output / "_report.html").string());

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/number.h"
 #include "cli/commands.h"
 #include "cli/nearest_option.h"
@@ -146,7 +147,9 @@ class RunCommand final : public Command {
             "servers may end without them");
       if (!servers_directory_.empty()) {
         servers_directory_ = std::filesystem::absolute(servers_directory_);
-        std::filesystem::create_directories(servers_directory_);
+        if (const auto error = make_writable(servers_directory_))
+          throw InputError(fmt::format("--ps-dir {}: nothing can be written there: {}",
+                                       servers_directory_.string(), error.message()));
       }
       options_.parameter_servers = {
           .count = parameter_servers_, .staleness = staleness_, .directory = servers_directory_};
@@ -232,10 +235,12 @@ class RunCommand final : public Command {
                      error.what());
       }
     }
-    if (elastic.min_ranks > ranks_ || ranks_ > elastic.max_ranks) {
-      throw InputError(fmt::format("--min-np {}, -np {}, --max-np {}: expected them in this order",
-                                   elastic.min_ranks, ranks_, elastic.max_ranks));
-    }
+    if (elastic.min_ranks > ranks_)
+      throw InputError(fmt::format("--min-np {} with -np {}: expected at most as many",
+                                   elastic.min_ranks, ranks_));
+    if (elastic.max_ranks < ranks_)
+      throw InputError(fmt::format("--max-np {} with -np {}: expected at least as many",
+                                   elastic.max_ranks, ranks_));
     const auto colon = cooldown_.find(':');
     const auto seconds = [&](const std::string& text) {
       const auto value = number_in<double>(text).value_or(-1);

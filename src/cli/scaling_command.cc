@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "base/rounded.h"
 #include "cli/commands.h"
@@ -129,7 +130,7 @@ class ScalingCommand final : public Command {
     if (up && workers > 1)
       job.command.insert(job.command.end(), {"--scale-up", fmt::to_string(workers)});
     job.command.insert(job.command.end(), {"--report", file});
-    fmt::print("\n{} with {} worker{}: {}\n", name_of(way), workers, workers == 1 ? "" : "s",
+    fmt::print("\n{} with {}: {}\n", name_of(way), counted(workers, "worker"),
                up ? "one process" : fmt::format("{} processes", workers));
     std::fflush(stdout);
     const int code = run_job(job);

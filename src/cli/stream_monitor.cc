@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "base/counted.h"
 #include "base/file.h"
 
 namespace sullae::cli {
@@ -42,9 +43,9 @@ void StreamMonitor::show(const predict::StreamProgress& progress) {
   predicted_ = progress.predicted;
   if (!metrics_.empty()) write(progress);
   if (!terminal_ && since == 0) return;
-  fmt::print(stderr, "{}predicted {} messages  {:.0f}/s  {} behind in {} partition{}{}{}",
+  fmt::print(stderr, "{}predicted {} messages  {:.0f}/s  {} behind in {}{}{}",
              terminal_ ? "\r\x1b[K" : "", progress.predicted, a_second_, progress.lag,
-             progress.partitions, progress.partitions == 1 ? "" : "s",
+             counted(progress.partitions, "partition"),
              progress.damaged > 0 ? fmt::format("  {} damaged", progress.damaged) : "",
              terminal_ ? "" : "\n");
   std::fflush(stderr);

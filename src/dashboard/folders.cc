@@ -8,10 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "base/file.h"
+#include "pipeline/definition.h"
 #include "repository/publish.h"
 #include "runs/record.h"
-#include "sullae/error.h"
 
 namespace sullae::dashboard {
 namespace {
@@ -24,16 +23,6 @@ constexpr std::size_t kMostProblems = 20;
 bool is_file(const fs::path& path) {
   struct stat status = {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
-
-// Other programs' settings end so, too.
-bool is_pipeline(const fs::path& file) {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  try {
-    return read_file(file, kMostBytes).find("[steps") != std::string::npos;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 class Walk {
@@ -82,7 +71,8 @@ class Walk {
     std::error_code error;
     if (!entries.toml_files.empty() && fs::is_directory(folder / ".sullae" / "pipelines", error)) {
       for (const auto& name : entries.toml_files) {
-        if (is_pipeline(folder / name)) found_.pipelines.push_back(name_of(folder / name));
+        if (pipeline::looks_like_pipeline(folder / name))
+          found_.pipelines.push_back(name_of(folder / name));
       }
     }
     if (depth == kDeepest)

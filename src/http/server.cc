@@ -1,6 +1,7 @@
 #include "http/server.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +18,7 @@
 
 #include "base/descriptors.h"
 #include "base/log.h"
+#include "base/system_error.h"
 #include "http/session.h"
 #include "sullae/error.h"
 
@@ -153,6 +155,9 @@ class Server::Impl final : public SessionHost {
     tls_->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_sslv2 |
                       net::ssl::context::no_sslv3 | net::ssl::context::no_tlsv1 |
                       net::ssl::context::no_tlsv1_1);
+    for (const auto& file : {options_.tls_certificate, options_.tls_key}) {
+      if (::access(file.c_str(), R_OK) != 0) throw system_error("{} cannot be read", file);
+    }
     boost::system::error_code error;
     tls_->use_certificate_chain_file(options_.tls_certificate, error);
     if (error)

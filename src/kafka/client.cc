@@ -22,8 +22,10 @@ Partitions make_partitions(const std::string& topic,
 }
 
 Client::Client(Kind kind, const Address& address, const Properties& own,
-               void (*configure)(rd_kafka_conf_t*))
-    : address_(address), settings_(read_settings(process_environment())) {
+               void (*configure)(rd_kafka_conf_t*), IsToEnd is_to_end)
+    : address_(address),
+      settings_(read_settings(process_environment())),
+      is_to_end_(std::move(is_to_end)) {
   Configuration configuration(rd_kafka_conf_new());
   std::array<char, 512> why{};
   const auto set = [&](const std::string& name, const std::string& value,
@@ -68,12 +70,12 @@ Client::~Client() {
 }
 
 // A line of its own that says it all: "[thrd:h:9092/bootstrap]: h:9092/bootstrap: Connect to … failed: Connection refused (after …)".
-void Client::note_log(const rd_kafka_t* handle, int level, const char*, const char* text) {
-  constexpr int kError = 3;
-  if (handle == nullptr) return;
+void Client::note_log(const rd_kafka_t* handle, int level, const char* facility, const char* text) {
+  constexpr int kWarning = 4;
+  if (handle == nullptr || std::string_view(facility) == "CONFWARN") return;
   std::string line = text;
   // Why they are down was said before.
-  if (level > kError || line.find("brokers are down") != std::string::npos) return;
+  if (level > kWarning || line.find("brokers are down") != std::string::npos) return;
   if (const auto end = line.find("]: "); line.starts_with('[') && end != std::string::npos)
     line.erase(0, end + 3);
   auto* const client = static_cast<Client*>(rd_kafka_opaque(handle));
@@ -121,13 +123,28 @@ void Client::ask(
     const std::string& what,
     const std::function<rd_kafka_resp_err_t(std::chrono::milliseconds)>& request) const {
   const Deadline limit = deadline();
+  Stall stall(address_.name(), what);
   for (;;) {
-    const auto error = request(limit.remaining());
+    // One that waits hears no signal.
+    constexpr std::chrono::milliseconds kAttempt{5000};
+    const auto error = request(std::min(limit.remaining(), kAttempt));
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
     if (!is_retryable(error)) throw Error(describe(what, error));
     if (limit.passed()) throw Error(fmt::format("{} {}", describe(what, error), limit.describe()));
+    be_patient(stall);
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
   }
+}
+
+void Client::be_patient(Stall& stall) const {
+  const auto why = [&] {
+    const auto problem = last_problem();
+    return problem.empty() ? std::string("brokers say nothing") : problem.substr(2);
+  };
+  if (is_to_end_ && is_to_end_())
+    throw Error(
+        fmt::format("{}: asked to end while brokers were waited for: {}", address_.name(), why()));
+  stall.check(why);
 }
 
 rd_kafka_resp_err_t Client::committed(rd_kafka_topic_partition_list_t* partitions,
@@ -160,6 +177,7 @@ std::int32_t Client::count_partitions() const {
   // What makes topics when they are asked for takes a moment.
   constexpr std::chrono::seconds kMaking{5};
   const auto start = Clock::now();
+  Stall stall(address_.name(), "no broker has answered");
   for (;;) {
     constexpr std::chrono::milliseconds kAttempt{2000};
     const rd_kafka_metadata_t* got = nullptr;
@@ -180,6 +198,7 @@ std::int32_t Client::count_partitions() const {
     if (limit.passed())
       throw Error(fmt::format("{}: no broker has answered {}{}", address_.name(), limit.describe(),
                               last_problem()));
+    be_patient(stall);
     std::this_thread::sleep_for(std::chrono::milliseconds{100});
   }
 }

@@ -13,7 +13,9 @@
 
 #include "base/deadline.h"
 #include "kafka/address.h"
+#include "kafka/ends.h"
 #include "kafka/settings.h"
+#include "kafka/stall.h"
 
 namespace sullae::kafka {
 
@@ -39,9 +41,10 @@ class Client {
  public:
   enum class Kind { consumer, producer };
 
-  /// `own`: properties that the file of the settings cannot change; `configure` sets callbacks. Throws InputError.
+  /// `own`: properties that the file of the settings cannot change; `configure` sets callbacks; where `is_to_end`, waits end with an Error.
+  /// Throws InputError.
   Client(Kind kind, const Address& address, const Properties& own,
-         void (*configure)(rd_kafka_conf_t*) = nullptr);
+         void (*configure)(rd_kafka_conf_t*) = nullptr, IsToEnd is_to_end = {});
   /// Gives up after a while where librdkafka does not end.
   ~Client();
   Client(const Client&) = delete;
@@ -55,6 +58,9 @@ class Client {
   /// end of SULLAE_KAFKA_TIMEOUT.
   void ask(const std::string& what,
            const std::function<rd_kafka_resp_err_t(std::chrono::milliseconds)>& request) const;
+
+  /// Between two tries: says after ten seconds that it waits, and why. Throws Error where the program is to end.
+  void be_patient(Stall& stall) const;
 
   /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing did.
   std::string last_problem() const;
@@ -80,6 +86,7 @@ class Client {
 
   Address address_;
   Settings settings_;
+  IsToEnd is_to_end_;
   rd_kafka_t* handle_ = nullptr;
   mutable std::mutex mutex_;
   std::string problem_;  // guarded by mutex_

@@ -19,15 +19,20 @@ namespace sullae::kafka {
 
 class Consumer::Impl : private Client {
  public:
-  Impl(const Address& from, const std::string& group)
-      : Client(Kind::consumer, from,
-               {{"group.id", group},
-                {"enable.auto.commit", "false"},
-                {"enable.partition.eof", "true"},
-                // What is gone is not to be passed over in silence.
-                {"auto.offset.reset", "error"},
-                {"partition.assignment.strategy", "range,roundrobin"}},
-               [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_rebalance_cb(conf, &rebalance); }),
+  Impl(const Address& from, const std::string& group, IsToEnd is_to_end)
+      : Client(
+            Kind::consumer, from,
+            {{"group.id", group},
+             {"enable.auto.commit", "false"},
+             {"enable.partition.eof", "true"},
+             // What is gone is not to be passed over in silence.
+             {"auto.offset.reset", "error"},
+             {"partition.assignment.strategy", "range,roundrobin"}},
+            [](rd_kafka_conf_t* conf) {
+              rd_kafka_conf_set_rebalance_cb(conf, &rebalance);
+              rd_kafka_conf_set_error_cb(conf, &note_error);
+            },
+            std::move(is_to_end)),
         group_(group),
         stall_(from.name()) {
     rd_kafka_poll_set_consumer(get());
@@ -57,6 +62,7 @@ class Consumer::Impl : private Client {
     } else {
       stall_.goes_on();
       missing_.reset();
+      are_down_ = false;
     }
     for (const Message& message : batch_) {
       next_[message.partition] = message.offset + 1;
@@ -113,6 +119,7 @@ class Consumer::Impl : private Client {
 
   void meet(const rd_kafka_message_t& event) {
     if (event.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+      are_down_ = false;
       at_end_.insert(event.partition);
       // Marks of transactions are behind the last message, too.
       assigned_[event.partition] = event.offset;
@@ -157,6 +164,7 @@ class Consumer::Impl : private Client {
   }
 
   std::string why_it_stands() const {
+    if (are_down_) return fmt::format("no broker answers{}", last_problem());
     const Standing now = standing();
     if (now.is_at_end && now.lag == 0)
       return fmt::format("all {} partitions were read to their ends", now.partitions);
@@ -165,6 +173,11 @@ class Consumer::Impl : private Client {
       return fmt::format("group '{}' has given no partition to this member{}", group_,
                          last_problem());
     return fmt::format("{} messages are there{}", now.lag, last_problem());
+  }
+
+  static void note_error(rd_kafka_t*, int error, const char*, void* opaque) {
+    auto* const self = static_cast<Impl*>(static_cast<Client*>(opaque));
+    if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) self->are_down_ = true;
   }
 
   static void rebalance(rd_kafka_t*, rd_kafka_resp_err_t event,
@@ -206,6 +219,7 @@ class Consumer::Impl : private Client {
 
   std::string group_;
   Stall stall_;
+  bool are_down_ = false;  // all brokers, as far as is known
   std::vector<Message> batch_;
   std::map<std::int32_t, std::int64_t> assigned_;  // what follows what was got, by partition
   std::map<std::int32_t, std::int64_t> next_;      // the same, of what is not committed
@@ -217,8 +231,8 @@ class Consumer::Impl : private Client {
   std::exception_ptr failure_;       // of a callback
 };
 
-Consumer::Consumer(const Address& from, const std::string& group)
-    : impl_(std::make_unique<Impl>(from, group)) {}
+Consumer::Consumer(const Address& from, const std::string& group, IsToEnd is_to_end)
+    : impl_(std::make_unique<Impl>(from, group, std::move(is_to_end))) {}
 Consumer::~Consumer() = default;
 
 std::vector<Message> Consumer::poll(std::size_t most, std::chrono::milliseconds limit) {

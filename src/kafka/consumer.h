@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kafka/address.h"
+#include "kafka/ends.h"
 #include "kafka/message.h"
 
 namespace sullae::kafka {
@@ -29,8 +30,8 @@ struct Standing {
 /// committed to be, and in partitions that are new to it from their beginning. Used by one thread.
 class Consumer {
  public:
-  /// Throws InputError for a topic that is not there, and Error.
-  Consumer(const Address& from, const std::string& group);
+  /// Throws InputError for a topic that is not there, and Error. Where `is_to_end`, waits for brokers end with an Error.
+  Consumer(const Address& from, const std::string& group, IsToEnd is_to_end = {});
   /// Leaves the group.
   ~Consumer();
   Consumer(const Consumer&) = delete;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "kafka/client.h"
 #include "sullae/error.h"
@@ -11,18 +12,21 @@ namespace sullae::kafka {
 
 class Producer::Impl : private Client {
  public:
-  explicit Impl(const Address& to)
-      : Client(Kind::producer, to,
-               {{"enable.idempotence", "true"},
-                {"acks", "all"},
-                {"message.timeout.ms",
-                 std::to_string(read_settings(process_environment()).timeout.count())}},
-               [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_dr_msg_cb(conf, &delivered); }) {
+  Impl(const Address& to, IsToEnd is_to_end)
+      : Client(
+            Kind::producer, to,
+            {{"enable.idempotence", "true"},
+             {"acks", "all"},
+             {"message.timeout.ms",
+              std::to_string(read_settings(process_environment()).timeout.count())}},
+            [](rd_kafka_conf_t* conf) { rd_kafka_conf_set_dr_msg_cb(conf, &delivered); },
+            std::move(is_to_end)) {
     count_partitions();
     topic_.reset(rd_kafka_topic_new(get(), address().topic.c_str(), nullptr));
   }
 
   void send(std::string_view key, std::string_view value) {
+    Stall stall(address().name(), kNotTaken);
     for (;;) {
       const int result = rd_kafka_produce(topic_.get(), RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY,
                                           const_cast<char*>(value.data()), value.size(), key.data(),
@@ -34,6 +38,7 @@ class Producer::Impl : private Client {
             describe(fmt::format("a message of {} bytes was not sent", value.size()), error));
       constexpr int kMilliseconds = 100;
       poll(kMilliseconds);
+      be_patient(stall);
     }
     poll(0);
   }
@@ -41,14 +46,21 @@ class Producer::Impl : private Client {
   void flush() {
     constexpr int kMilliseconds = 200;
     // Each message has a timeout (message.timeout.ms), and is refused then.
-    while (rd_kafka_outq_len(get()) > 0) {
+    Stall stall(address().name(), kNotTaken);
+    for (int left = rd_kafka_outq_len(get()); left > 0;) {
       rd_kafka_flush(get(), kMilliseconds);
       check();
+      if (std::exchange(left, rd_kafka_outq_len(get())) > left)
+        stall.goes_on();
+      else
+        be_patient(stall);
     }
     check();
   }
 
  private:
+  static constexpr const char* kNotTaken = "no message was taken";
+
   void poll(int wait) {
     rd_kafka_poll(get(), wait);
     check();
@@ -70,7 +82,8 @@ class Producer::Impl : private Client {
   rd_kafka_resp_err_t error_ = RD_KAFKA_RESP_ERR_NO_ERROR;  // the first
 };
 
-Producer::Producer(const Address& to) : impl_(std::make_unique<Impl>(to)) {}
+Producer::Producer(const Address& to, IsToEnd is_to_end)
+    : impl_(std::make_unique<Impl>(to, std::move(is_to_end))) {}
 Producer::~Producer() = default;
 
 void Producer::send(std::string_view key, std::string_view value) { impl_->send(key, value); }

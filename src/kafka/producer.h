@@ -5,14 +5,15 @@
 #include <string_view>
 
 #include "kafka/address.h"
+#include "kafka/ends.h"
 
 namespace sullae::kafka {
 
 /// An idempotent producer (KIP-98): what it sends again after an error of the network is there once, and in order. Used by one thread.
 class Producer {
  public:
-  /// Throws InputError for a topic that is not there and is not made, and Error.
-  explicit Producer(const Address& to);
+  /// Throws InputError for a topic that is not there and is not made, and Error. Where `is_to_end`, waits for brokers end with an Error.
+  explicit Producer(const Address& to, IsToEnd is_to_end = {});
   /// What was not acknowledged may be lost.
   ~Producer();
   Producer(const Producer&) = delete;

@@ -125,7 +125,7 @@ void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
     return;
   if (!agent.ready && !ending()) throw Error(why);
   const bool is_end = !servers.empty() || needs(agent);
-  if (!ending()) say(why + (is_end ? "; ending all ranks" : "; the other workers go on"));
+  if (!ending()) say(why + (is_end ? "; ending all ranks" : "; the other workers may go on"));
   for (const int rank : ranks) {
     note_end(rank);
   }
@@ -149,7 +149,7 @@ void FixedJob::on_rank_ended(const RunningAgent& agent, int rank, int status) {
                   agent.is_here ? host_name() : agent.host, describe_status(status),
                   others == 0 ? ""
                   : is_end    ? "; ending the other ranks"
-                              : "; the other workers go on"));
+                              : "; the other workers may go on"));
   if (is_end) end_all(SIGTERM, exit_code_of(status));
 }
 

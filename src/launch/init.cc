@@ -118,7 +118,7 @@ bool is_initialized() { return joined(default_world()).has_value(); }
 
 World world() {
   auto world = joined(default_world());
-  if (!world) throw InputError("sullae::init() has not been called");
+  if (!world) throw InputError("init() has not been called");
   return *std::move(world);
 }
 

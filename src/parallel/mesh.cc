@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/number.h"
 #include "base/split.h"
 #include "parallel/grid.h"
@@ -64,7 +65,8 @@ std::vector<int> by_host(const World& world) {
 
 std::vector<Mesh::Dimension> parse_mesh(std::string_view text) {
   std::vector<Mesh::Dimension> dimensions;
-  for (const auto& part : split(text, ',')) {
+  for (const auto& word : split(text, ',')) {
+    const auto part = trimmed(word);
     const auto equals = part.find('=');
     const int size =
         equals == std::string::npos ? 0 : number_in<int>(part.substr(equals + 1)).value_or(0);

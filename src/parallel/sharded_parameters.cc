@@ -85,6 +85,11 @@ ShardedParameters::ShardedParameters(
     return;
   }
   const torch::NoGradGuard guard;
+  // Each would go on with its own part of what differed.
+  for (const auto& item : each_once(parameters)) {
+    torch::Tensor values = item.value().detach();
+    broadcast(values, 0, world_);
+  }
   limit_malloc();
   exchange_.emplace(world_, parameters_.front().tensor.device());
   reducer_->plan_ahead();

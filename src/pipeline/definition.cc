@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <regex>
 #include <set>
+#include <utility>
 
+#include "base/file.h"
 #include "base/name.h"
 #include "base/toml_file.h"
 #include "sullae/error.h"
@@ -18,7 +20,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> texts(const TomlFile& file, const toml::node& node) {
   if (node.is_string()) return {file.text(node)};
-  if (!node.is_array()) file.fail(node, "expected a text, or a list of texts");
+  if (!node.is_array()) file.expect(node, "a text, or a list of texts");
   return file.texts(node);
 }
 
@@ -43,6 +45,7 @@ std::chrono::seconds parse_span(const std::string& text) {
 
 // What would be a folder called "{dte}", which the next run finds made. "${NAME}" is the shell's in `run` alone.
 void check_path(const TomlFile& file, const toml::node& node, const std::string& path) {
+  if (path.empty()) file.fail(node, "an empty path: expected a file's, or a folder's");
   static const std::regex mark(R"(\{([A-Za-z_]+)\})");
   for (std::sregex_iterator one(path.begin(), path.end(), mark), end; one != end; ++one) {
     const std::string word = (*one)[1];
@@ -86,7 +89,8 @@ Step read_step(const TomlFile& file, const std::string& name, const toml::node& 
                          step.time = at(file, one, &parse_span);
                        }},
                       {"attempts", file.integer_into(step.attempts, 1, 100)}});
-  if (step.run.empty()) file.fail(node, fmt::format("steps.{}: expected what to run", name));
+  if (step.run.empty())
+    file.fail(node, fmt::format("steps.{}: expected what it does, run = \"COMMAND\"", name));
   return step;
 }
 
@@ -122,6 +126,28 @@ bool makes_for(const Step& maker, const Step& user) {
     return std::ranges::any_of(
         user.needs, [&](const auto& needed) { return holds(made, needed) || holds(needed, made); });
   });
+}
+
+// Each would find that the other has changed it, and do it again for ever.
+void check_makes(const TomlFile& file, const toml::node& node, const std::vector<Step>& steps) {
+  const auto fail = [&](const Step& step, const std::string& what) {
+    file.fail(*node.as_table()->get(step.name), fmt::format("steps.{}: {}", step.name, what));
+  };
+  const auto is_same = [](const std::string& one, const std::string& other) {
+    return holds(one, other) && holds(other, one);
+  };
+  std::vector<std::pair<std::string, const Step*>> made;
+  for (const Step& step : steps) {
+    if (makes_for(step, step)) fail(step, "needs what it makes itself");
+    for (const std::string& path : step.makes) {
+      for (const auto& [other, maker] : made) {
+        if (is_same(path, other))
+          fail(step, fmt::format("makes '{}', as {} does: expected one step that makes it", path,
+                                 maker->name));
+      }
+      made.emplace_back(path, &step);
+    }
+  }
 }
 
 void add_makers(std::vector<Step>& steps) {
@@ -171,6 +197,14 @@ const Step& Pipeline::step(const std::string& wanted) const {
   return *std::ranges::find(steps, wanted, &Step::name);
 }
 
+bool looks_like_pipeline(const fs::path& file) {
+  try {
+    return read_file(file, TomlFile::kMostBytes).find("[steps") != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Pipeline read_pipeline(const fs::path& path) {
   const TomlFile file(path);
   const toml::table table = file.parse();
@@ -218,6 +252,7 @@ Pipeline read_pipeline(const fs::path& path) {
   if (pipeline.steps.empty())
     throw InputError(fmt::format("{}: has no steps: expected [steps.NAME]", path.string()));
   check_after(file, *steps, pipeline.steps);
+  check_makes(file, *steps, pipeline.steps);
   add_makers(pipeline.steps);
   pipeline.steps = in_order(std::move(pipeline.steps), path);
   return pipeline;

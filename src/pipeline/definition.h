@@ -55,6 +55,8 @@ struct Pipeline {
   const Step& step(const std::string& name) const;
 };
 
+/// Whether it has steps: other programs' settings are in TOML files, too. Does not throw.
+bool looks_like_pipeline(const std::filesystem::path& file);
 /// Throws InputError with file and line for what is wrong, and for steps that wait for each other.
 Pipeline read_pipeline(const std::filesystem::path& file);
 

@@ -40,6 +40,17 @@ std::optional<Time> unit_of(const std::string& word) {
   return std::nullopt;
 }
 
+int minutes_in(const std::tm& parts) { return parts.tm_hour * 60 + parts.tm_min; }
+
+// A time that clocks leave out is as far behind the hour that is there as it is behind the one that is not: what is due between two
+// such times has as long as on other nights.
+Time shifted_at(const std::tm& day, int minutes) {
+  const Time time = first_at(day, minutes);
+  if (minutes_in(local_time(time)) == minutes) return time;
+  const int left_out = minutes_in(local_time(time - 60)) + 1;
+  return time + (minutes - left_out) * 60;
+}
+
 }  // namespace
 
 Schedule Schedule::parse(std::string_view text, std::string_view what) {
@@ -107,7 +118,7 @@ Time deadline_after(Time scheduled, std::string_view text, std::string_view what
     return scheduled + std::stoll(found[1]) * unit_of(found[2]).value();
   if (const auto minutes = minutes_of(words)) {
     for (int later = 0;; ++later) {
-      if (const Time time = first_at(day_of(scheduled, later), *minutes); time > scheduled)
+      if (const Time time = shifted_at(day_of(scheduled, later), *minutes); time > scheduled)
         return time;
     }
   }

@@ -18,15 +18,16 @@ namespace {
 
 constexpr const char* kTimeout = "SULLAE_PIPELINE_TELL_TIMEOUT";
 
-void run_and_warn(std::vector<std::string> words, const std::string& input) {
+void run_and_warn(const std::string& name, std::vector<std::string> words,
+                  const std::string& input) {
   std::chrono::milliseconds limit{60'000};
   try {
     read_seconds(process_environment(), kTimeout, ZeroMeans::error, limit);
     const auto result = cluster::run_command(
         {.words = words, .input = input, .timeout = limit, .timeout_setting = kTimeout});
     if (result.exit_code != 0)
-      log::warning("tell: {} ended with exit code {}: {}", words.front(), result.exit_code,
-                   result.errors);
+      log::warning("tell: {} ended with exit code {}{}{}", name, result.exit_code,
+                   result.errors.empty() ? "" : ": ", result.errors);
   } catch (const Error& error) {
     log::warning("tell: {}", error.what());
   }
@@ -77,12 +78,14 @@ void Teller::tell_all() {
 void Teller::tell(const Told& told) const {
   const Tell& how = pipeline_.tell;
   if (!how.command.empty())
-    run_and_warn({"/usr/bin/env", "-C", pipeline_.folder.string(),
+    run_and_warn(pipeline_.tell.command,
+                 {"/usr/bin/env", "-C", pipeline_.folder.string(),
                   "SULLAE_PIPELINE_EVENT=" + told.event, "SULLAE_PIPELINE_MESSAGE=" + told.message,
                   "/bin/sh", "-c", expand(how.command, pipeline_, told.scheduled)},
                  told.text);
   if (!how.webhook.empty())
-    run_and_warn({"curl", "-sS", "--fail-with-body", "-o", "/dev/null", "-H",
+    run_and_warn("curl",
+                 {"curl", "-sS", "--fail-with-body", "-o", "/dev/null", "-H",
                   "Content-Type: application/json", "--data-binary", "@-", how.webhook},
                  told.text);
 }

@@ -115,6 +115,12 @@ std::string changed_file(const std::vector<fs::path>& data, const json& run) {
 }
 
 std::string difference(const json& one, const json& other) {
+  // What others follow from; --labels is why there are classes.
+  for (const char* const flag : {"labels", "format", "columns", "outputs"}) {
+    const auto was = other.find(flag);
+    if (was != other.end() && *was != one.at(flag))
+      return fmt::format("--{} was {}, and is {}", flag, was->dump(), one.at(flag).dump());
+  }
   for (const auto& item : one.items()) {
     const auto found = other.find(item.key());
     if (found != other.end() && *found == item.value()) continue;

@@ -198,6 +198,10 @@ class Run {
           sum[what] = sum[what].get<std::size_t>() + note.at(what).get<std::size_t>();
         if (confusion) confusion->add(note.at("confusion"));
       }
+      if (sum["rows"] == 0)
+        throw InputError(fmt::format(
+            "--data: all {} samples are damaged: there is nothing to predict, and no _SUCCESS",
+            sum["damaged"].get<std::size_t>()));
       if (confusion) {
         sum["confusion"] = confusion->counts();
         storage::write_file(folder_.report("json"), confusion->to_json().dump(2) + '\n');

@@ -103,14 +103,15 @@ class Size {
 
 class Stream {
  public:
-  Stream(const PredictOptions& options, const StreamOptions& stream)
+  Stream(const PredictOptions& options, const StreamOptions& stream,
+         const std::function<bool()>& is_to_end)
       : options_(options),
         stream_(stream),
         opened_(options),
         damage_(options.skip_damaged, data::DamageLog::Of::stream),
         format_(make_format()),
-        producer_(stream.sink),
-        consumer_(stream.source, stream.group) {
+        producer_(stream.sink, is_to_end),
+        consumer_(stream.source, stream.group, is_to_end) {
     options_.labels = false;
     options_.reading = data::alone(options_.reading);
     options_.reading.damage = &damage_;
@@ -202,7 +203,7 @@ class Stream {
 StreamProgress predict_stream(const PredictOptions& options, const StreamOptions& stream,
                               const std::function<bool()>& is_to_end,
                               const std::function<void(const StreamProgress&)>& show) {
-  return Stream(options, stream).run(is_to_end, show);
+  return Stream(options, stream, is_to_end).run(is_to_end, show);
 }
 
 }  // namespace sullae::predict

@@ -45,7 +45,7 @@ double now() {
 }
 
 // To the millisecond.
-double rounded(double time) { return std::round(time * 1000) / 1000; }
+double in_milliseconds(double time) { return std::round(time * 1000) / 1000; }
 
 std::string job_of_environment() {
   std::string folder;
@@ -107,7 +107,7 @@ class RunLog::Impl {
           fmt::format("step {}: expected one from {} on: steps count from the beginning of the "
                       "training, for all curves",
                       step, least_step_));
-    json line{{"time", rounded(now())}, {"step", step}};
+    json line{{"time", in_milliseconds(now())}, {"step", step}};
     for (const auto& [tag, value] : values) {
       if (tag.empty() || tag == "time" || tag == "step" || tag == "note" || tag == "goes_on")
         throw InputError(
@@ -123,12 +123,12 @@ class RunLog::Impl {
   }
 
   void note(const std::string& text) {
-    append({{"time", rounded(now())}, {"step", record_.step}, {"note", text}});
+    append({{"time", in_milliseconds(now())}, {"step", record_.step}, {"note", text}});
   }
 
   void goes_on_after(std::int64_t step) {
     step = std::max<std::int64_t>(step, 0);
-    if (has_lines_) append({{"time", rounded(now())}, {"step", step}, {"goes_on", true}});
+    if (has_lines_) append({{"time", in_milliseconds(now())}, {"step", step}, {"goes_on", true}});
     is_continued_ = false;
     record_.step = step;
     least_step_ = step;
@@ -195,7 +195,7 @@ class RunLog::Impl {
   }
 
   void begin(const RunDescription& description) {
-    record_.started = rounded(now());
+    record_.started = in_milliseconds(now());
     const auto file = folder_ / runs::kRecordFile;
     struct stat status = {};
     if (::stat(file.c_str(), &status) == 0) take_up(file);
@@ -249,7 +249,7 @@ class RunLog::Impl {
   }
 
   void take_end(runs::End end, const std::string& reason) {
-    record_.ended = {.end = end, .time = rounded(now()), .reason = reason};
+    record_.ended = {.end = end, .time = in_milliseconds(now()), .reason = reason};
   }
 
   // What can wait for the next time.
@@ -264,7 +264,7 @@ class RunLog::Impl {
   void write_record() {
     tried_ = std::chrono::steady_clock::now();
     is_recorded_ = false;
-    record_.written = rounded(now());
+    record_.written = in_milliseconds(now());
     write_file(folder_ / runs::kRecordFile, runs::to_text(record_));
     is_recorded_ = true;
   }

@@ -138,7 +138,7 @@ void update_rows_of_tensors(torch::Tensor parameter, const Moments& moments,
   put_back(moments.largest_second, own.largest_second);
 }
 
-bool is_plain(const torch::Tensor& parameter) {
+bool has_kernel(const torch::Tensor& parameter) {
   return parameter.device().is_cpu() && parameter.is_non_overlapping_and_dense() &&
          (parameter.scalar_type() == torch::kFloat32 || parameter.scalar_type() == torch::kFloat64);
 }
@@ -173,11 +173,11 @@ Moments moments_of(const torch::Tensor& parameter, State& state) {
 void update_one(const torch::Tensor& parameter, const Moments& moments,
                 const torch::Tensor& gradient, const Coefficients& coefficients) {
   if (gradient.is_sparse()) {
-    if (is_plain(parameter) && parameter.is_contiguous() && is_row_sparse(gradient))
+    if (has_kernel(parameter) && parameter.is_contiguous() && is_row_sparse(gradient))
       update_rows(parameter, moments, gradient, coefficients);
     else
       update_rows_of_tensors(parameter, moments, gradient, coefficients);
-  } else if (is_plain(parameter)) {
+  } else if (has_kernel(parameter)) {
     update_in_one_pass(parameter, moments, laid_out_as(parameter, gradient), coefficients);
   } else {
     update_tensors(parameter, moments, gradient, coefficients);

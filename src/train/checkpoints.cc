@@ -1,12 +1,11 @@
 #include "train/checkpoints.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "sullae/error.h"
 
@@ -47,21 +46,18 @@ Checkpoints::Checkpoints(std::filesystem::path directory, std::string name, int 
       name_(std::move(name)),
       keep_(keep),
       has_saved_(contested == Contested::go_on) {
-  std::error_code error;
-  std::filesystem::create_directories(directory_, error);
-  if (!error && ::access(directory_.c_str(), W_OK | X_OK) != 0)
-    error.assign(errno, std::system_category());
-  if (error)
+  if (const auto error = make_writable(directory_))
     throw Error(fmt::format("--checkpoint-dir {}: nothing can be written there: {}",
                             directory_.string(), error.message()));
   lock_.emplace(directory_, name_, contested);
   if (!lock_->take()) return;
   // What a run that was killed while it wrote has left.
+  std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     const auto file = entry.path().filename().string();
     const bool own = file.starts_with(name_ + "-step-") || file.starts_with(name_ + "-best.");
     if (own && file.find(".ckpt.tmp") != std::string::npos)
-      std::filesystem::remove(entry.path(), error);
+      std::filesystem::remove(entry.path(), ignored);
   }
 }
 

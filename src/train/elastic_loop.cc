@@ -48,15 +48,13 @@ void Loop::track(elastic::State& kept) {
   const auto save = [this] {
     RunState now = state_;
     now.scaler = stepper_->scaler().state();
+    now.seconds = seconds();
     return to_text(now);
   };
   kept.track("run", save, [this](const std::string& text) {
-    state_ = run_state_of(text);
+    go_on_from(run_state_of(text));
     if (!state_.scaler.empty()) stepper_->scaler().load_state(state_.scaler);
   });
-  kept.track(
-      "history", [this] { return to_text(report_.history); },
-      [this](const std::string& text) { report_.history = history_of(text); });
   kept.track(
       "world changes", [this] { return to_text(report_.world_changes); },
       [this](const std::string& text) { report_.world_changes = world_changes_of(text); });
@@ -96,7 +94,7 @@ void Loop::leave_in_order(void (elastic::State::*ask)()) {
     (elastic_->*ask)();
   } catch (const elastic::Interrupted& interrupted) {
     if (interrupted.everybody_goes() && !options_.checkpoint_dir.empty())
-      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
+      report_.checkpoint = save_checkpoint(unsaved_ == Unsaved::best);
     if (interrupted.this_rank_goes()) saver_->wait();
     throw;
   }

@@ -12,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "base/environment.h"
+#include "base/log.h"
 #include "sullae/torch.h"
 #include "train/checkpoints.h"
 #include "train/description.h"
@@ -61,6 +62,8 @@ class Evaluator {
   // Waits for a newest one that is not the last.
   std::filesystem::path next() const {
     const Deadline deadline(timeout_, kTimeout);
+    const auto start = std::chrono::steady_clock::now();
+    bool is_told = false;
     for (;;) {
       if (std::filesystem::is_directory(options_.checkpoint_dir)) {
         const auto files = checkpoints_in(options_.checkpoint_dir, name_);
@@ -69,6 +72,13 @@ class Evaluator {
       if (deadline.passed())
         throw TimeoutError(fmt::format("no new checkpoint of {} came into {} {}", name_,
                                        options_.checkpoint_dir.string(), deadline.describe()));
+      constexpr std::chrono::seconds kPatience{10};
+      if (!is_told && std::chrono::steady_clock::now() - start > kPatience) {
+        is_told = true;
+        log::info("waiting for {} checkpoint of {} in {}",
+                  report_.checkpoint.empty() ? "a" : "another", name_,
+                  options_.checkpoint_dir.string());
+      }
       std::this_thread::sleep_for(kPeriod);
     }
   }

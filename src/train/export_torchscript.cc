@@ -7,6 +7,7 @@
 #include <limits>
 #include <sstream>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "repository/publish.h"
 #include "storage/storage.h"
@@ -83,9 +84,9 @@ void try_out(torch::jit::Module& script, const TorchScriptExport& options, std::
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (is(outputs[i], wanted[i], rows, batched)) continue;
     throw InputError(fmt::format(
-        "output '{}': forward returns {} [{}] for {} row{}, expected {} [{}]", wanted[i].name,
-        torch::toString(outputs[i].scalar_type()), fmt::join(outputs[i].sizes(), ", "), rows,
-        rows == 1 ? "" : "s", torch::toString(wanted[i].type), fmt::join(wanted[i].shape, ", ")));
+        "output '{}': forward returns {} [{}] for {}, expected {} [{}]", wanted[i].name,
+        torch::toString(outputs[i].scalar_type()), fmt::join(outputs[i].sizes(), ", "),
+        counted(rows, "row"), torch::toString(wanted[i].type), fmt::join(wanted[i].shape, ", ")));
   }
 }
 

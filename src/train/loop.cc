@@ -9,7 +9,6 @@
 #include <functional>
 #include <utility>
 
-#include "sullae/error.h"
 #include "sullae/torch.h"
 #include "sullae/train/fit.h"
 #include "train/device.h"
@@ -18,20 +17,6 @@
 #include "train/optimizers.h"
 
 namespace sullae::train {
-namespace {
-
-// In the middle of an epoch its order, and what is left of it, are those of as many samples.
-void check_same_epoch(const RunState& state, std::int64_t size) {
-  const bool differs = state.of_epoch == 0 ? state.samples > size : state.of_epoch != size;
-  if (state.samples == 0 || !differs) return;
-  throw InputError(fmt::format(
-      "--resume: the checkpoint is behind {} samples of an epoch{}, and the training data have {}: "
-      "expected the data that it was trained on",
-      state.samples, state.of_epoch == 0 ? "" : fmt::format(" of {}", state.of_epoch), size));
-}
-
-}  // namespace
-
 Loop::Loop(LoopParts parts, const TrainOptions& options)
     : parts_(std::move(parts)),
       given_(options),
@@ -103,7 +88,7 @@ void Loop::train() {
   const bool is_to_end_epoch =
       !report_.world_changes.empty() && ended() && state_.step > 0 &&
       state_.epoch <= options_.epochs &&
-      (report_.history.empty() || report_.history.back().epoch < state_.epoch);
+      (state_.history.empty() || state_.history.back().epoch < state_.epoch);
   if (is_to_end_epoch) {
     end_epoch();
   } else if (state_.epoch > options_.epochs || ended()) {
@@ -116,55 +101,8 @@ void Loop::train() {
   finish_report();
 }
 
-// The model's weights, and what is left for when there is a stepper, where there is a checkpoint.
-std::optional<LoadedCheckpoint> Loop::resume() {
-  if (!options_.resume) {
-    saver_->expect_new_run();
-    return std::nullopt;
-  }
-  LoadedCheckpoint loaded;
-  if (is_gathered(parts_.model, options_))
-    loaded.optimizer = make_optimizer(options_, parts_.model.named_parameters());
-  const auto found = saver_->load(parts_.model, loaded);
-  if (!found) {
-    tell(&Observer::noted,
-         fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
-    return std::nullopt;
-  }
-  check_same_epoch(*found, static_cast<std::int64_t>(plan_->size()));
-  state_ = *found;
-  make_plan();
-  tell(&Observer::noted, state_.step == 0 ? fmt::format("resuming after epoch {}", state_.epoch - 1)
-                                          : fmt::format("resuming after step {} of epoch {}",
-                                                        state_.step, state_.epoch));
-  return loaded;
-}
-
-// Steps are counted as if all had had the samples that they have now.
-void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
-  if (state_.samples_a_step == options_.batch_size) return;
-  state_.step = state_.samples / options_.batch_size;
-  state_.steps = (state_.epoch - 1) * steps_per_epoch + state_.step;
-  state_.samples_a_step = options_.batch_size;
-}
-
 void Loop::make_stepper(torch::Device device) {
   stepper_.emplace(parts_.model, parts_.objective, options_, device, ranks_ ? &*ranks_ : nullptr);
-}
-
-// The model's as they were before they were cast, where they were.
-void Loop::put_master_weights_back() {
-  const auto masters = stepper_->update().master_weights();
-  if (masters.empty()) return;
-  parts_.model.to(torch::kFloat32);
-  for (auto& item : parts_.model.named_parameters())
-    item.value().set_data(masters.at(item.key()).detach().clone());
-}
-
-void Loop::take_up(const LoadedCheckpoint& loaded) {
-  stepper_->update().load(loaded);
-  if (!state_.scaler.empty() && parse_loss_scale(options_).dynamic)
-    stepper_->scaler().load_state(state_.scaler);
 }
 
 void Loop::train_epoch() {
@@ -175,7 +113,7 @@ void Loop::train_epoch() {
     step(*stream, data_before);
     if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
         state_.step < steps_per_epoch_)
-      report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
+      report_.checkpoint = save_checkpoint(/*best=*/false);
   }
   throughput_.pause();
   end_epoch();
@@ -223,7 +161,7 @@ void Loop::end_for(int signal) {
   std::string why = fmt::format("asked to end ({}): stopped after step {} of epoch {}",
                                 ::strsignal(signal), state_.step, state_.epoch);
   if (!options_.checkpoint_dir.empty()) {
-    const auto file = saver_->save(state_, parts_.model, *stepper_, /*best=*/false);
+    const auto file = save_checkpoint(/*best=*/false);
     saver_->wait();
     why += "; --resume goes on";
     if (!file.empty()) why += " from " + file;
@@ -244,18 +182,17 @@ void Loop::end_epoch() {
     tell(&Observer::noted, observed);
   test(epoch);
   const bool best = is_best();
-  report_.epochs = static_cast<int>(epoch);
   const double lr = schedule_(state_.steps - 1);
-  report_.history.push_back(
-      {.epoch = static_cast<int>(epoch),
-       .lr = lr,
-       .train_loss = state_.train_loss,
-       .test_loss = state_.test_loss,
-       .test_metrics = state_.test_metrics,
-       .samples_per_second = throughput_.samples_per_second(),
-       .seconds =
-           std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()});
-  tell(&Observer::epoch_ended, moment(state_.train_loss, lr), report_.history.back());
+  // A part of it that --max-steps ended may be there.
+  if (!state_.history.empty() && state_.history.back().epoch == epoch) state_.history.pop_back();
+  state_.history.push_back({.epoch = static_cast<int>(epoch),
+                            .lr = lr,
+                            .train_loss = state_.train_loss,
+                            .test_loss = state_.test_loss,
+                            .test_metrics = state_.test_metrics,
+                            .samples_per_second = throughput_.samples_per_second(),
+                            .seconds = seconds()});
+  tell(&Observer::epoch_ended, moment(state_.train_loss, lr), state_.history.back());
   if (has_diverged())
     tell(&Observer::noted,
          "the loss is no number any more: a lower --lr, a --clip-norm or --warmup-epochs may help");
@@ -271,6 +208,11 @@ void Loop::end_epoch() {
   save();
 }
 
+std::string Loop::save_checkpoint(bool best) {
+  state_.seconds = seconds();
+  return saver_->save(state_, parts_.model, *stepper_, best);
+}
+
 bool Loop::has_diverged() const {
   return std::isnan(parts_.tests ? state_.test_loss : state_.train_loss);
 }
@@ -278,7 +220,7 @@ bool Loop::has_diverged() const {
 // What an epoch has come to: also in the world after the one in which it ended.
 void Loop::save() {
   if (unsaved_ == Unsaved::nothing) return;
-  report_.checkpoint = saver_->save(state_, parts_.model, *stepper_, unsaved_ == Unsaved::best);
+  report_.checkpoint = save_checkpoint(unsaved_ == Unsaved::best);
   unsaved_ = Unsaved::nothing;
   step_done();
 }

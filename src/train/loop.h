@@ -78,6 +78,9 @@ class Loop {
   void describe();
   void tell_of_ranks() const;
   std::optional<LoadedCheckpoint> resume();
+  void go_on_from(RunState state);
+  /// Since the training began, in whichever processes.
+  double seconds() const;
   void adapt_to_batch_size(std::int64_t steps_per_epoch);
   void make_stepper(torch::Device device);
   void put_master_weights_back();
@@ -93,6 +96,7 @@ class Loop {
   [[noreturn]] void end_for(int signal);
   void end_epoch();
   void save();
+  std::string save_checkpoint(bool best);
   void test(std::int64_t epoch);
   bool is_best();
   Moment moment(double loss, double lr) const;
@@ -106,6 +110,7 @@ class Loop {
   }
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double seconds_before_ = 0;  // of the runs that this one goes on from
   LoopParts parts_;
   const TrainOptions& given_;
   TrainOptions options_;  // for the ranks that there are

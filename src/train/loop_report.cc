@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 
+#include "base/counted.h"
 #include "base/error_text.h"
 #include "base/host.h"
 #include "base/split.h"
@@ -53,12 +54,11 @@ void Loop::tell_of_ranks() const {
   // (P - 1) / (m × v + P - 1) of the time, with m parts and v stages a rank.
   if (ranks_->stages &&
       options_.accumulation_steps * options_.stages_per_rank < ranks_->stages->size())
-    tell(
-        &Observer::noted,
-        fmt::format("--mesh {}: with {} part{} of a step its ranks wait for each other for half of "
-                    "the time or more: --accumulation-steps {} makes more parts",
-                    options_.mesh, options_.accumulation_steps,
-                    options_.accumulation_steps == 1 ? "" : "s", 4 * ranks_->stages->size()));
+    tell(&Observer::noted,
+         fmt::format("--mesh {}: with {} of a step its ranks wait for each other for half of "
+                     "the time or more: --accumulation-steps {} makes more parts",
+                     options_.mesh, counted(options_.accumulation_steps, "part"),
+                     4 * ranks_->stages->size()));
 }
 
 Moment Loop::moment(double loss, double lr) const {
@@ -87,12 +87,18 @@ void Loop::finish_report() {
   report_.train_loss = state_.train_loss;
   report_.test_loss = state_.test_loss;
   report_.test_metrics = state_.test_metrics;
+  report_.history = state_.history;
   report_.samples_per_second = throughput_.samples_per_second();
+  if (!state_.history.empty()) {
+    report_.epochs = state_.history.back().epoch;
+    // There was nothing left to do.
+    if (report_.samples_per_second == 0)
+      report_.samples_per_second = state_.history.back().samples_per_second;
+  }
   report_.waiting_for_data = throughput_.part_waiting_for_data();
   report_.waiting_for_ranks = throughput_.part_waiting_for_ranks();
   report_.skipped_steps = stepper_->scaler().skipped();
-  report_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  report_.seconds = seconds();
   report_.damaged_records = count_together(parts_.data.damaged_records(), ranks_->data);
   report_.peak_memory = peak_memory();
   ranks_->all.allreduce(&report_.peak_memory, &report_.peak_memory, 1, DataType::int64,

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <torch/cuda.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <system_error>
-
+#include "base/counted.h"
+#include "base/file.h"
 #include "repository/publish.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
@@ -148,11 +146,11 @@ void check_precision(const TrainOptions& options) {
 void check_batch_size(const TrainOptions& options, int ranks) {
   const int batch_size = scaled(options, ranks).batch_size;
   const double parts = static_cast<double>(ranks) * options.accumulation_steps * options.scale_up;
-  require(
-      batch_size >= parts,
-      fmt::format("--batch-size {}: {} ranks, --accumulation-steps {} and --scale-up {} divide it: "
-                  "expected at least {:.0f}",
-                  batch_size, ranks, options.accumulation_steps, options.scale_up, parts));
+  require(batch_size >= parts,
+          fmt::format("--batch-size {}: {}, --accumulation-steps {} and --scale-up {} divide it: "
+                      "expected at least {:.0f}",
+                      batch_size, counted(ranks, "data-parallel rank"), options.accumulation_steps,
+                      options.scale_up, parts));
 }
 
 void check_folders(const TrainOptions& options) {
@@ -178,10 +176,7 @@ void require_writable(const std::filesystem::path& file, const char* flag) {
 void require_writable_folder(const std::filesystem::path& folder, const char* flag) {
   if (folder.empty()) return;
   require_here(folder, flag);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
-    error.assign(errno, std::system_category());
+  const auto error = make_writable(folder);
   require(!error, fmt::format("--{}: nothing can be written to {}: {}", flag, folder.string(),
                               error.message()));
 }

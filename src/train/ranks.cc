@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/counted.h"
 #include "sullae/error.h"
 
 namespace sullae::train {
@@ -64,10 +65,10 @@ std::optional<std::vector<Mesh::Dimension>> mesh_of(const TrainOptions& options,
                              : static_cast<int>(std::max<std::int64_t>(ranks / of_a_model, 1));
   const std::int64_t product = times(data, of_a_model);
   if (product != ranks)
-    refuse(options, fmt::format("there {} {} rank{}: expected {}", ranks == 1 ? "is" : "are", ranks,
-                                ranks == 1 ? "" : "s",
-                                says_data ? fmt::to_string(product)
-                                          : fmt::format("a multiple of {}", of_a_model)));
+    refuse(options,
+           fmt::format(
+               "there {} {}: expected {}", ranks == 1 ? "is" : "are", counted(ranks, "rank"),
+               says_data ? fmt::to_string(product) : fmt::format("a multiple of {}", of_a_model)));
   // Ranks of a host are neighbours along the last one, whose ranks wait for each other most.
   return std::vector<Mesh::Dimension>{
       {kDataParallel, data}, {kPipeline, stages}, {kShard, shard}, {kTensorParallel, tensor}};

@@ -8,6 +8,7 @@
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
 #include "train/monitor/metrics_json.h"
+#include "train/monitor/report.h"
 #include "train/trained_on.h"
 
 namespace sullae::train {
@@ -28,6 +29,8 @@ nlohmann::json to_json(const RunState& nlohmann_json_t) {
   nlohmann_json_j["of_epoch"] = nlohmann_json_t.of_epoch;
   put_test_metrics(nlohmann_json_j, nlohmann_json_t.test_metrics);
   for (const auto& [name, value] : nlohmann_json_t.best) nlohmann_json_j[kBest + name] = value;
+  nlohmann_json_j["history"] = to_text(nlohmann_json_t.history);
+  nlohmann_json_j["seconds"] = nlohmann_json_t.seconds;
   return nlohmann_json_j;
 }
 
@@ -43,6 +46,9 @@ RunState from_json(const nlohmann::json& nlohmann_json_j) {
       nlohmann_json_j.value("samples", nlohmann_json_t.step * nlohmann_json_t.samples_a_step);
   nlohmann_json_t.of_epoch = nlohmann_json_j.value("of_epoch", std::int64_t{0});
   nlohmann_json_t.test_metrics = test_metrics_in(nlohmann_json_j);
+  // Earlier versions kept neither.
+  nlohmann_json_t.history = history_of(nlohmann_json_j.value("history", "[]"));
+  nlohmann_json_t.seconds = nlohmann_json_j.value("seconds", 0.0);
   for (const auto& [key, value] : nlohmann_json_j.items()) {
     if (key.starts_with(kBest))
       nlohmann_json_t.best[key.substr(std::string(kBest).size())] = value.get<double>();

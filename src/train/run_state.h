@@ -11,6 +11,7 @@
 
 #include "sullae/sullae.h"
 #include "sullae/torch/checkpoint.h"
+#include "sullae/train/observer.h"
 #include "train/ranks.h"
 
 namespace sullae::train {
@@ -29,6 +30,8 @@ struct RunState {
   std::map<std::string, double> test_metrics;
   std::map<std::string, double> best;  ///< of the metric that the best checkpoint is chosen by
   std::vector<double> scaler;
+  std::vector<EpochReport> history;
+  double seconds = 0;  ///< that it has taken, until this was saved
 };
 
 /// libtorch's generators of what ranks compute on, of those that draw numbers of their own: [ranks, bytes], on every rank. Collective.

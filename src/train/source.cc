@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "kafka/window.h"
 #include "sullae/torch/checkpoint.h"
@@ -73,8 +74,8 @@ std::string settle_source(const RecipeOptions& options, const std::string& recip
     const auto address = settle(options, recipe);
     std::int64_t count = 0;
     for (const auto& [partition, range] : address.window) count += range.end - range.begin;
-    log::info("{}: training on {} messages of {} partition{}", address.name(), count,
-              address.window.size(), address.window.size() == 1 ? "" : "s");
+    log::info("{}: training on {} messages of {}", address.name(), count,
+              counted(address.window.size(), "partition"));
     data = address.to_string();
   });
   return broadcast_text(std::move(data), 0, world);

@@ -58,6 +58,23 @@ TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
   EXPECT_LT(parts["load_bytes_a_parameter"].get<double>(), 3);
 }
 
+// Adam in float32, of four ranks, by parameter: 16 bytes for each that has all. Beside the formula there are two of the largest units,
+// and what a process takes whatever it trains.
+TEST(Memory, OfPartsIsThatOfTheFormula) {
+  constexpr double kParameters = 40.04e6;
+  constexpr double kTwoUnits = 2 * 1.001e6 * 4;
+  constexpr double kProcess = 20e6;
+  for (const auto& [way, formula] :
+       {std::pair{"optimizer", 10.0}, std::pair{"gradients", 7.0}, std::pair{"parameters", 4.0}}) {
+    const auto taken = printed(run_program({sullae_program(), "run", "--no-tag", "-np", "4",
+                                            SHARDED_PROGRAM, way, "40", "1000", "1", "2"},
+                                           {{"OMP_NUM_THREADS", "1"}}));
+    EXPECT_LT(taken["bytes_a_parameter"].get<double>(),
+              1.1 * formula + (kTwoUnits + kProcess) / kParameters)
+        << way;
+  }
+}
+
 class OverANetwork : public TwoNetworks {};
 
 TEST_F(OverANetwork, PartsTakeNoMoreThanTheirTheory) {

@@ -93,8 +93,9 @@ TEST_F(PipelineFile, IsRefusedWithItsLine) {
       contains(error("\ndeadline = \"x\"\n[steps.a]\nrun='a'"), ", line 2: deadline = 'x'"));
   EXPECT_EQ(error(""), ": has no steps: expected [steps.NAME]");
   EXPECT_TRUE(
-      contains(error("[steps.a]\nruns='a'"), ", line 2: 'runs' is no setting; there are: "));
-  EXPECT_TRUE(contains(error("[steps.a]\nneeds='a'"), ", line 1: steps.a: expected what to run"));
+      contains(error("[steps.a]\nruns='a'"), ", line 2: 'runs' is no setting (did you mean run?)"));
+  EXPECT_TRUE(contains(error("[steps.a]\nneeds='a'"),
+                       ", line 1: steps.a: expected what it does, run = \"COMMAND\""));
   EXPECT_TRUE(contains(error("[steps.a]\nrun='a'\nafter='b'"),
                        ", line 1: steps.a: after 'b': there is no such step"));
   EXPECT_EQ(
@@ -109,7 +110,16 @@ TEST_F(PipelineFile, IsRefusedWithItsLine) {
   EXPECT_TRUE(contains(error("[steps.a]\nrun='a {x}'\nmakes='work/{dte}/x'"),
                        ", line 3: 'work/{dte}/x': expected {date}, {time}, {name} or {%…} in place "
                        "of {dte}"));
-  EXPECT_TRUE(contains(error("overlap='both'\n[steps.a]\nrun='a'"), ", line 1: "));
+  EXPECT_TRUE(
+      contains(error("overlap='both'\n[steps.a]\nrun='a'"), ", line 1: overlap: expected one of"));
+  EXPECT_TRUE(
+      contains(error("[steps.a]\nrun='a'\nmakes='x'\n[steps.b]\nrun='b'\nmakes='./x/'"),
+               ", line 4: steps.b: makes './x/', as a does: expected one step that makes it"));
+  EXPECT_TRUE(contains(error("[steps.a]\nrun='a'\nmakes='x'\nneeds='x/y'"),
+                       ", line 1: steps.a: needs what it makes itself"));
+  EXPECT_TRUE(contains(error("[steps.a]\nrun='a'\nmakes=''"), ", line 3: an empty path: expected"));
+  EXPECT_TRUE(
+      contains(error("[steps.a]\nrun=3"), ", line 2: run: expected a text in quotes, got 3"));
 }
 
 TEST_F(PipelineFile, TimesArePutIn) {

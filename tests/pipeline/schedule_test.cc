@@ -105,6 +105,11 @@ TEST_F(ScheduleIn, DeadlinesAreTimesOfTheDayOrSpans) {
   EXPECT_EQ(deadline("2026-11-24T22:00", "06:00"), "2026-11-25T06:00:00+0100");
   EXPECT_EQ(deadline("2026-10-25T01:00", "4h"), "2026-10-25T04:00:00+0100") << "an hour twice";
   EXPECT_EQ(deadline("2026-11-24T02:00", "90m"), "2026-11-24T03:30:00+0100");
+  // Clocks go from two to three.
+  EXPECT_EQ(deadline("2027-03-28T02:30", "02:45"), "2027-03-28T03:45:00+0200");
+  EXPECT_EQ(deadline("2027-03-28T01:30", "02:45"), "2027-03-28T03:45:00+0200");
+  EXPECT_EQ(deadline("2027-03-28T02:30", "06:00"), "2027-03-28T06:00:00+0200");
+  EXPECT_EQ(deadline("2026-10-25T01:30", "02:45"), "2026-10-25T02:45:00+0200") << "the first";
 }
 
 TEST_F(ScheduleIn, TimesComeBack) {

@@ -130,7 +130,7 @@ TEST_F(Predict, DoesNotMixRuns) {
   put_reviews(25);
   ASSERT_EQ(predict({"--data", reviews()}).exit_code, 0);
   EXPECT_TRUE(contains(error_of_predict({"--data", reviews(), "--columns", "id"}),
-                       "holds predictions of another run (columns was [], and is [\"id\"])"));
+                       "holds predictions of another run (--columns was [], and is [\"id\"])"));
   put_reviews(26);
   EXPECT_TRUE(
       contains(error_of_predict({"--data", reviews()}), "holds predictions of another run"));

@@ -57,6 +57,24 @@ TEST(AsyncCollectives, StridedTensorsAreCopiedThereAndBack) {
   });
 }
 
+// In place, and each rank's in an order of its own.
+TEST(AsyncCollectives, TensorsMayBeInAnyOrderInMemory) {
+  run_ranks({.size = 2}, [](World& world) {
+    for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kInt64}) {
+      const auto square = torch::arange(6, type).view({2, 3}).t();
+      const auto image = torch::arange(24, type).view({1, 2, 3, 4});
+      for (const auto& tensor : {square, image.contiguous(torch::MemoryFormat::ChannelsLast)}) {
+        auto sum = tensor.clone();
+        allreduce_async({sum}, {sum}, ReduceOp::sum, {}, world).wait();
+        EXPECT_TRUE(torch::equal(sum, tensor * 2)) << type;
+        auto own = world.rank() == 0 ? tensor.clone() : torch::zeros(tensor.sizes(), type);
+        broadcast_async(own, own, 0, {}, world).wait();
+        EXPECT_TRUE(torch::equal(own, tensor)) << type;
+      }
+    }
+  });
+}
+
 TEST(AsyncCollectives, RowsThatDoNotDivideEvenlyGoToTheFirstRanks) {
   run_ranks({.size = 3}, [](World& world) {
     const auto tensor = rows_of_rank(0, 7) * (world.rank() + 1);

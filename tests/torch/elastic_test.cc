@@ -310,7 +310,7 @@ TEST(Elastic, MistakesAreTold) {
   EXPECT_EQ(start.exit_code, 3);
   EXPECT_TRUE(contains(start.standard_error, "ended with exit code 3 before it was ready"));
   const auto order = run_program({sullae_program(), "run", "-np", "2", "--min-np", "3", "true"});
-  EXPECT_TRUE(contains(order.standard_error, "--min-np 3, -np 2, --max-np 3: expected them in"));
+  EXPECT_TRUE(contains(order.standard_error, "--min-np 3 with -np 2: expected at most as many"));
   const auto script = run_program(
       {sullae_program(), "run", "-np", "1", "--max-np", "2", "--discover", "exit 7", "true"});
   EXPECT_TRUE(contains(script.standard_error, "--discover 'exit 7' ended with exit code 7"));

@@ -230,7 +230,7 @@ TEST_F(TrainTables, SayWhatDoesNotGoWithThem) {
   const std::string sparse = "--ps-mode ps-sparse: ";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--precision", "bfloat16"}, sparse + "servers hold float32"},
-      {{"--clip-norm", "1"}, sparse + "does not go with --clip-norm"},
+      {{"--clip-norm", "1"}, sparse + "servers have a part of the norm: add --clip-norm 0"},
       {{"--weight-decay", "0.1"}, sparse + "rows without a gradient would not decay"},
       {{"--local-sgd", "4"}, sparse + "does not go with --local-sgd"},
       {{"--scale-up", "2"}, sparse + "does not go with --scale-up"},
@@ -263,8 +263,10 @@ TEST_F(TrainOnServers, SaysWhatDoesNotGoWithThem) {
       {{"--local-sgd", "4"}, "they hold the weights: --local-sgd averages"},
       {{"--compression", "float16"}, "do not go with --compression"},
       {{"--precision", "bfloat16"}, "hold float32: do not go with --precision"},
-      {{"--clip-norm", "1"}, "do not go with --clip-norm"},
-      {{"--weight-decay", "0.1"}, "decay all parameters or none: add --decay-all"},
+      {{"--sync-batch-norm"}, "ranks step by themselves: --sync-batch-norm has them wait"},
+      {{"--clip-norm", "1", "--weight-decay", "0.1"},
+       "do not clip: add --clip-norm 0; decay all parameters or none: add --decay-all, or "
+       "--weight-decay 0"},
       {{"--optimizer", "lamb"}, "have the optimizers sgd, adam and adamw"},
   };
   for (const auto& [options, message] : cases) {

@@ -2,8 +2,10 @@
 #include <torch/torch.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 
 #include "sullae/torch/checkpoint.h"
+#include "support/content_of.h"
 #include "support/errors.h"
 #include "train/checkpoints.h"
 #include "train/fixture.h"
@@ -49,6 +51,30 @@ TEST_P(ResumeEvery, BetweenEpochsToTheBit) {
   EXPECT_TRUE(contains(resumed.standard_output, "resuming after epoch 2"))
       << resumed.standard_output;
   expect_same_bits(straight_, stopped_);
+}
+
+// Of one that ended in the middle of an epoch, one that went on, and one that found nothing to do.
+TEST_F(Resume, ReportsOfAllRunsTogether) {
+  const auto file = directory_.path() / "report.json";
+  const auto report = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--report", file});
+    const auto result = train_mlp(2, stopped_, 3, options);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return nlohmann::json::parse(content_of(file));
+  };
+  const auto stopped = report({"--max-steps", "20"});
+  EXPECT_EQ(stopped.at("history").size(), 2U);
+  const auto whole = report({});
+  ASSERT_EQ(whole.at("history").size(), 3U);
+  for (int epoch = 1; epoch <= 3; ++epoch)
+    EXPECT_EQ(whole.at("history").at(static_cast<std::size_t>(epoch - 1)).at("epoch"), epoch);
+  EXPECT_EQ(whole.at("history").at(0), stopped.at("history").at(0));
+  EXPECT_GT(whole.at("seconds").get<double>(), stopped.at("seconds").get<double>());
+  const auto again = report({});
+  EXPECT_EQ(again.at("history"), whole.at("history"));
+  EXPECT_EQ(again.at("epochs"), 3);
+  EXPECT_EQ(again.at("steps"), whole.at("steps"));
+  EXPECT_GT(again.at("samples_per_second").get<double>(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -64,9 +64,10 @@ class ShardedOptimizer {
   /// types alone (on the device "meta"), and with one number by another name.
   using Maker = std::function<std::unique_ptr<torch::optim::Optimizer>(const Pieces& pieces)>;
 
-  /// Parameters are equal on all ranks (broadcast_parameters()), and move to memory of this object's, which they keep alive.
+  /// Parameters begin as rank 0's, as DDP's do, and move to memory of this object's, which they keep alive; buffers are
+  /// broadcast_parameters()' business.
   /// Collective. Throws InputError for options that cannot be and for optimizers that need whole tensors (LARS, LAMB),
-  /// MismatchError on every rank where parameters differ.
+  /// MismatchError on every rank where names, shapes or types differ.
   ShardedOptimizer(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                    const Maker& make, ShardedOptimizerOptions options = {},
                    const World& world = sullae::world());

@@ -39,7 +39,8 @@ struct EpochReport {
   double test_loss = 0;
   std::map<std::string, double> test_metrics;
   double samples_per_second = 0;  ///< since the training began
-  double seconds = 0;             ///< since the training began
+  double seconds =
+      0;  ///< since the training began, in all the runs of which this is one (--resume)
 };
 
 /// In an elastic job: ranks came or went.
@@ -66,9 +67,9 @@ struct Report {
   std::vector<Metric> metrics;
   std::map<std::string, double> test_metrics;
   double samples_per_second = 0;  ///< of all ranks together while training, the first step left out
-  double seconds = 0;             ///< all of it: reading the data, training, testing
-  std::string checkpoint;         ///< the last one written; empty if none was
-  double waiting_for_data = 0;    ///< part of rank 0's training time
+  double seconds = 0;  ///< of training and testing, in all the runs of which this is one (--resume)
+  std::string checkpoint;       ///< the last one written; empty if none was
+  double waiting_for_data = 0;  ///< part of rank 0's training time
   double waiting_for_ranks = 0;
   std::int64_t skipped_steps = 0;
   std::int64_t damaged_records = 0;        ///< on all ranks

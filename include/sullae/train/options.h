@@ -1,4 +1,5 @@
-// How a model is trained. Each but the last two is a flag of `sullae train` too, with dashes: batch_size is --batch-size.
+// How a model is trained. Each but the last two is a flag of `sullae train` too, with dashes: batch_size is --batch-size; what is true
+// unless it is said otherwise is one with "no": overlap is --no-overlap.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 tritonclient works with ``sullae serve`` as well, and has more: gRPC, streams, futures."""
 
+import base64
 import http.client
 import json
 import ssl
@@ -11,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 
-from ..errors import Error
+from ..errors import Error, InputError
 
 _TYPES = {
     "bool": "BOOL",
@@ -44,7 +45,7 @@ class RequestError(Error):
 class Client:
     """Asks one server. Any thread may use it; each has a connection of its own, which stays open.
 
-    ``address``: "host:port", or an URL, "https://host:port". ``token``: a bearer token of the server's file. ``timeout``: of every
+    ``address``: "host:port", "host" for port 8000, or an URL, "https://host:port". ``token``: a bearer token of the server's file. ``timeout``: of every
     request, in seconds. ``ssl_context``: as ssl.create_default_context() makes, for certificates of one's own."""
 
     def __init__(
@@ -55,9 +56,7 @@ class Client:
         timeout: float = 60.0,
         ssl_context: Optional[ssl.SSLContext] = None,
     ):
-        url = urllib.parse.urlsplit(address if "//" in address else f"http://{address}")
-        self._secure = url.scheme == "https"
-        self._host, self._port = url.hostname, url.port
+        self._secure, self._host, self._port = _place_of(address)
         self._timeout = timeout
         self._context = ssl_context
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -80,8 +79,10 @@ class Client:
         return json.loads(self._request("GET", _path(model, version))[2])
 
     def infer(self, model: str, inputs: Mapping[str, Any], version: str = "") -> Dict[str, numpy.ndarray]:
-        """The outputs, by name. ``inputs``: by name, numpy arrays or what becomes one (tensors of torch, lists, whose fractions are float32); texts and files
+        """The outputs, by name. ``inputs``: by name, numpy arrays or what becomes one (tensors of torch, lists, whose fractions are float32; what the model gives as bfloat16 comes as float32); texts and files
         (str, bytes, or lists of them) are of the type BYTES, and come back as arrays of bytes. Raises RequestError."""
+        if not isinstance(inputs, Mapping):
+            raise InputError(f"infer: inputs: a {type(inputs).__name__}: expected a dict, {{name: array}}")
         described, binary = [], []
         for name, value in inputs.items():
             header, data = _encode(name, value)
@@ -94,7 +95,8 @@ class Client:
         return _decode(json.loads(body[:length])["outputs"], body[length:])
 
     def predict(self, model: str, instances: Sequence[Any], version: str = "") -> List[Any]:
-        """TensorFlow Serving's predict API: a prediction for each instance. Raises RequestError."""
+        """TensorFlow Serving's predict API: a prediction for each instance, which are numbers, texts, files (bytes), arrays, and lists and
+        dicts of them. Raises RequestError."""
         if isinstance(instances, (str, bytes)):
             raise RequestError(f"instances: a {type(instances).__name__}: expected a list of instances", 0)
         path = f"/v1/models/{_quoted(model)}" + (f"/versions/{_quoted(version)}" if version else "") + ":predict"
@@ -141,6 +143,20 @@ class Client:
         return response.status, response.headers, data
 
 
+def _place_of(address: str) -> Tuple[bool, str, int]:
+    """Whether it is secure, its host and its port."""
+    bare = "//" not in address
+    try:
+        url = urllib.parse.urlsplit(f"http://{address}" if bare else address)
+        secure, host = url.scheme == "https", url.hostname
+        port = url.port or (8000 if bare else 443 if secure else 80)
+    except ValueError:
+        host = None
+    if not host or url.scheme not in ("http", "https"):
+        raise InputError(f"Client: {address!r}: expected host:port, or an URL as https://host:port")
+    return secure, host, port
+
+
 def _quoted(part: Any) -> str:
     return urllib.parse.quote(str(part), safe="")
 
@@ -157,9 +173,11 @@ def _reason(data: bytes) -> str:
 
 
 def _plain(instance: Any) -> Any:
+    if isinstance(instance, (bytes, bytearray)):
+        return {"b64": base64.b64encode(instance).decode()}  # files, as TensorFlow Serving takes them
     if hasattr(instance, "tolist"):
         return instance.tolist()
-    raise RequestError(f"instances: a {type(instance).__name__}: expected numbers, texts, arrays, and lists and dicts of them", 0)
+    raise RequestError(f"instances: a {type(instance).__name__}: expected numbers, texts, bytes, arrays, and lists and dicts of them", 0)
 
 
 def _encode(name: str, value: Any) -> Tuple[Dict[str, Any], bytes]:
@@ -209,6 +227,11 @@ def _decode(described: List[Dict[str, Any]], binary: bytes) -> Dict[str, numpy.n
             part = binary[begin : begin + size]
             begin += size
             flat = _items(part) if output["datatype"] == "BYTES" else part
+        if output["datatype"] == "BF16" and isinstance(flat, bytes):
+            # The upper half of a float32, and numpy has that.
+            wide = numpy.frombuffer(flat, "<u2").astype(numpy.uint32) << 16
+            outputs[output["name"]] = wide.view(numpy.float32).reshape(output["shape"])
+            continue
         if output["datatype"] != "BYTES" and output["datatype"] not in _DTYPES:
             raise RequestError(f"output '{output['name']}': numpy has no type for {output['datatype']}", 0)
         if output["datatype"] == "BYTES":

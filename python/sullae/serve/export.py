@@ -80,6 +80,13 @@ def export(
     is written: InputError says what differs. The model stays as it is, in its mode and on its device. Any thread; one rank."""
     if format not in ("torchscript", "aot_inductor"):
         raise InputError(f"export: format: {format!r}: expected 'torchscript' or 'aot_inductor'")
+    if not isinstance(name, str):
+        raise InputError(f"export: name: {name!r}: expected a str")
+    if not isinstance(repository, (str, pathlib.PurePath)):
+        raise InputError(f"export: repository: {repository!r}: expected a path, or a str")
+    _check_list("classes", classes)
+    if isinstance(preprocessing, Texts):
+        _check_list("preprocessing: vocabulary", preprocessing.vocabulary)
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"export: a {type(model).__module__}.{type(model).__name__}: expected a torch.nn.Module or a Keras model")
     if isinstance(repository, pathlib.PurePath) and re.match(r"(s3|s?webhdfs):/", str(repository)):
@@ -95,6 +102,8 @@ def export(
         warnings.simplefilter("ignore", FutureWarning)
         examples = _examples(example_inputs, inputs, preprocessing, model)
         forward, content = (model, b"") if format == "aot_inductor" else _compiled(model, examples, max_batch_size)
+        if isinstance(preprocessing, Texts):
+            _try_last_word(forward, examples, len(preprocessing.vocabulary) + 1)
         if preprocessing is None:
             if inputs is None:
                 names = _argument_names(forward, len(examples))
@@ -126,6 +135,12 @@ def export(
                 compile_package(model, examples, takes, gives, max_batch_size, package)
                 folder = publish(package)
     return folder if "://" in folder else pathlib.Path(folder)
+
+
+def _check_list(what: str, names) -> None:
+    """A str is a sequence of strs, too."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"export: {what}: {names!r}: expected a list of strs")
 
 
 @contextlib.contextmanager
@@ -243,6 +258,14 @@ def _argument_names(model: torch.nn.Module, count: int) -> List[str]:
     return names[:count]
 
 
+def _try_last_word(model: torch.nn.Module, examples, number: int) -> None:
+    words, lengths = examples
+    try:
+        model(torch.full_like(words, number), lengths)
+    except Exception as error:
+        raise InputError(f"export: forward fails with word {number}, the vocabulary's last: expected an embedding of {number + 1} rows: {error}") from error
+
+
 def _outputs(script: torch.nn.Module, examples, max_batch_size: int) -> Dict[str, TensorSpec]:
     try:
         result = script(*examples)
@@ -251,7 +274,10 @@ def _outputs(script: torch.nn.Module, examples, max_batch_size: int) -> Dict[str
     if isinstance(result, torch.Tensor):
         return {"output": TensorSpec(result.dtype, _batch_of(result, max_batch_size))}
     if not isinstance(result, tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in result):
-        raise InputError(f"export: forward returns a {type(result).__name__}: expected a tensor, or a tuple of tensors")
+        kind = type(result).__name__
+        if isinstance(result, tuple):
+            kind += f" of {', '.join(type(part).__name__ for part in result)}"
+        raise InputError(f"export: forward returns a {kind}: expected a tensor, or a tuple of tensors")
     return {f"output_{i}": TensorSpec(tensor.dtype, _batch_of(tensor, max_batch_size)) for i, tensor in enumerate(result)}
 
 

@@ -77,7 +77,7 @@ HorovodInternalError = Error
 def init(comm: Optional[Sequence[int]] = None, process_sets: Union[Sequence[ProcessSet], str, None] = None) -> None:
     """Joins the world; see sullae.init(). ``process_sets`` are made at once; "dynamic" is taken for Horovod's sake: sets can
     always be added. ``comm``: none but the whole world."""
-    if comm is not None and len(comm) > 0:
+    if comm is not None and not (isinstance(comm, Sequence) and len(comm) == 0):
         raise InputError("init: comm: expected none: sub-worlds are process sets (process_sets=[…])")
     if not is_initialized():
         _init()

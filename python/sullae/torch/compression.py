@@ -64,6 +64,13 @@ class BF16Compressor(_CastCompressor):
     dtype = torch.bfloat16
 
 
+def checked(compression: Any) -> Any:
+    """What collectives take, which compress by themselves. Raises InputError for another."""
+    if hasattr(compression, "compress") and hasattr(compression, "decompress"):
+        return compression
+    raise InputError(f"compression: {compression!r}: expected Compression.none, .fp16 or .bf16; names are for DistributedOptimizer")
+
+
 class Compression:
     """What the argument ``compression`` takes. Optimizers also take the names of sullae/compression.h, such as "topk:0.01"."""
 

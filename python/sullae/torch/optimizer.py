@@ -13,7 +13,7 @@ from .. import _core
 from ..errors import Error, InputError
 from .compression import Compression, Compressor
 from .process_sets import ProcessSet, global_process_set
-from .reduce_ops import Adasum, Average, ReduceOp
+from .reduce_ops import Adasum, Average, ReduceOp, chosen
 
 NamedParameters = Iterable[Tuple[str, torch.Tensor]]
 
@@ -275,13 +275,15 @@ def DistributedOptimizer(  # noqa: N802
         raise InputError(f"DistributedOptimizer: a {type(optimizer).__name__}: expected a torch.optim.Optimizer")
     if isinstance(optimizer, _DistributedOptimizer):
         raise InputError("DistributedOptimizer: the optimizer is distributed already")
+    op = chosen(op, None)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise InputError("gradient_predivide_factor: it divides an average, and op is another: expected op=Average")
     if num_groups != 0:
         warnings.warn("num_groups: use groups", DeprecationWarning, stacklevel=2)
     _check_groups(groups)
-    if backward_passes_per_step <= 0:
-        raise InputError("backward_passes_per_step: expected a number above 0")
+    for name, value in (("backward_passes_per_step", backward_passes_per_step), ("bucket_bytes", bucket_bytes)):
+        if not isinstance(value, int) or value <= 0:
+            raise InputError(f"{name}: {value!r}: expected a whole number above 0")
     if op == Adasum and process_set is not global_process_set:
         raise NotImplementedError("Adasum is for all ranks: expected no process_set")
     named = _named(optimizer, named_parameters)

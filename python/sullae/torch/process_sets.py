@@ -1,5 +1,6 @@
 """Groups of ranks that compute together, with Horovod's names."""
 
+import operator
 from typing import Iterable, List, Optional, Sequence, Union
 
 from .. import _before_leaving, _core
@@ -11,9 +12,10 @@ class ProcessSet:
     it, on every rank in the same order. Ranks in arguments, such as ``root_rank``, remain those of the whole world."""
 
     def __init__(self, ranks: Sequence[int]):
-        ranks = sorted(ranks)
-        if any(not isinstance(rank, int) for rank in ranks):
-            raise InputError(f"ProcessSet: {ranks}: expected a list of ranks")
+        try:
+            ranks = sorted(operator.index(rank) for rank in ranks)  # NumPy's, too
+        except TypeError:
+            raise InputError(f"ProcessSet: {ranks!r}: expected a list of ranks") from None
         self.ranks: Optional[List[int]] = ranks
         self.process_set_id: Optional[int] = None
         self._world: Optional[_core.World] = None
@@ -76,13 +78,25 @@ class _GlobalProcessSet(ProcessSet):
         return _core.world()
 
     def place_of(self, rank: int) -> int:
-        return rank
+        try:
+            return operator.index(rank)
+        except TypeError:
+            raise InputError(f"rank {rank!r}: expected a number") from None
 
     def __reduce__(self):
         return "global_process_set"
 
 
 global_process_set = _GlobalProcessSet()
+
+
+
+def world_of(process_set: ProcessSet) -> _core.World:
+    """Raises InputError for what is no process set, or one that this process cannot use."""
+    if not isinstance(process_set, ProcessSet):
+        raise InputError(f"process_set: {process_set!r}: expected a ProcessSet, as add_process_set([…]) returns")
+    return process_set.world()
+
 
 _made: List[ProcessSet] = []
 _next_id = 1

@@ -18,5 +18,7 @@ def chosen(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
     if op is not None:
         if average is not None:
             raise InputError("op and average are both given: expected op alone")
+        if not isinstance(op, ReduceOp):
+            raise InputError(f"op: {op!r}: expected Average, Sum, Adasum, Min, Max or Product of sullae.torch")
         return op
     return Sum if average is False else Average

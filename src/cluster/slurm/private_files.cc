@@ -61,7 +61,7 @@ ResumeProgram={folder}/resume
 ResumeFailProgram={folder}/repair
 SuspendTime={idle}
 SuspendTimeout=5
-ResumeTimeout=20
+ResumeTimeout=30
 ResumeRate=0
 SuspendRate=0
 SlurmctldParameters=idle_on_node_suspend,cloud_dns,power_save_interval=2,power_save_min_interval=0

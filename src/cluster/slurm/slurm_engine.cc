@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/environment.h"
 #include "base/local_time.h"
 #include "cluster/command.h"
@@ -35,10 +36,6 @@ void unset_variables(const Which& which) {
 std::string first_line(std::string text) {
   text.resize(std::min(text.find('\n'), text.size()));
   return text;
-}
-
-std::string counted(int number, const char* what) {
-  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
 
 class SlurmEngine final : public Engine {

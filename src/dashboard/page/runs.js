@@ -33,7 +33,8 @@ function runsView(root, said = '') {
     clearTimeout(typing);
     typing = setTimeout(() => ask({search: search.value}), 200);
   };
-  const compare = make('button', {class: 'main', id: 'compare'});
+  const compare = make('button', {class: 'main', id: 'compare'}, 'Compare');
+  compare.disabled = true;
   compare.onclick = () => { location.hash = '#/compare/' + [...chosen].map(encodeURIComponent).join(','); };
   const count = () => {
     const most = 50;

@@ -161,7 +161,7 @@ void UnitParameters::start_gather(std::size_t unit, WholeMemory memory, bool sha
     ranges.push_back({.shard = section.shard, .counts = &section.counts, .offset = section.offset});
   try {
     auto arrival = exchange_->gather(memory, std::move(ranges),
-                                     fmt::format("parameters of unit {}", one.name));
+                                     fmt::format("parameters of unit '{}'", one.name));
     residences_[unit].emplace(
         Residence{.memory = memory, .shared = shared, .arrival = std::move(arrival)});
   } catch (...) {  // rethrown

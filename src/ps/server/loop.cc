@@ -62,8 +62,10 @@ ServerLoop::ServerLoop(const ServerOptions& options)
   try {
     socket_.bind(options.endpoint);
   } catch (const zmq::error_t& error) {
-    throw Error(
-        fmt::format("parameter server: cannot listen at '{}': {}", options.endpoint, error.what()));
+    throw Error(fmt::format(
+        "parameter server: cannot listen at '{}' ({}): expected a free address of this host "
+        "as tcp://HOST:PORT, or tcp://*:PORT",
+        options.endpoint, error.what()));
   }
   endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
   for (const auto& [id, group] : groups_) group->members().renew(Clock::now());

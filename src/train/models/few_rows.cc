@@ -39,7 +39,7 @@ Compute best() {
 Compute best() { return compute_anywhere; }
 #endif
 
-bool is_plain(const torch::Tensor& tensor) {
+bool has_kernel(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == torch::kFloat32 && tensor.is_contiguous();
 }
 
@@ -48,8 +48,8 @@ bool is_plain(const torch::Tensor& tensor) {
 torch::Tensor linear_of_few(const torch::Tensor& x, const torch::Tensor& weight,
                             const torch::Tensor& bias) {
   const std::int64_t rows = x.size(0);
-  if (rows == 0 || rows > kFew || torch::GradMode::is_enabled() || !is_plain(x) ||
-      !is_plain(weight))
+  if (rows == 0 || rows > kFew || torch::GradMode::is_enabled() || !has_kernel(x) ||
+      !has_kernel(weight))
     return torch::linear(x, weight, bias);
   const std::int64_t in = weight.size(1);
   const std::int64_t out = weight.size(0);

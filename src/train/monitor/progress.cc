@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/counted.h"
 #include "train/evaluation.h"
 #include "train/monitor/report.h"
 
@@ -53,9 +54,9 @@ Progress::Progress(int log_interval)
 void Progress::started(const Report& r) {
   tested_ = r.tested;
   metrics_ = r.metrics;
-  line(fmt::format("{}: {}; {} parameters; {} rank{} of {} thread{}, {} samples a step", r.recipe,
-                   r.data, count_of(r.parameters), r.world_size, r.world_size == 1 ? "" : "s",
-                   r.threads, r.threads == 1 ? "" : "s", r.batch_size));
+  line(fmt::format("{}: {}; {} parameters; {} of {}, {} samples a step", r.recipe, r.data,
+                   count_of(r.parameters), counted(r.world_size, "rank"),
+                   counted(r.threads, "thread"), r.batch_size));
 }
 
 void Progress::stepped(const Moment& moment) {

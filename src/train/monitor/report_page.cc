@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "train/evaluation.h"
 #include "train/monitor/plot.h"
@@ -35,7 +36,7 @@ pre { background: var(--card); padding: 1rem; border-radius: 8px; overflow-x: au
 )";
 
 std::string name_of(const Report& report) {
-  std::string name = fmt::format("{} rank{}", report.world_size, report.world_size == 1 ? "" : "s");
+  std::string name = counted(report.world_size, "rank");
   if (report.scale_up > 1) name += fmt::format(" x {} replicas", report.scale_up);
   return name;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/ascii.h"
+#include "base/counted.h"
 #include "data/parts.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
@@ -117,8 +118,8 @@ DataPaths find_paths(const RecipeOptions& options) {
   if (!options.test_data.empty()) paths.test = {options.test_data};
   paths.description = options.data.string();
   if (!others.empty())
-    paths.description += fmt::format(" without {} file{} called neither train… nor test…",
-                                     others.size(), others.size() == 1 ? "" : "s");
+    paths.description +=
+        fmt::format(" without {} called neither train… nor test…", counted(others.size(), "file"));
   return paths;
 }
 
@@ -144,8 +145,8 @@ Splits open_splits(const RecipeOptions& options, data::DamageLog& damage,
   if (paths.test.empty()) {
     std::tie(splits.train, splits.test) = hold_out(splits.train, options.seed);
     if (splits.train->size() == 0)
-      throw InputError(fmt::format("{}: has too few samples to hold some out for testing",
-                                   options.data.string()));
+      throw InputError(fmt::format("{}: has {}: too few to hold some out for testing",
+                                   options.data.string(), counted(splits.test->size(), "sample")));
     splits.description += ", a tenth held out for testing";
   } else {
     reading.classes = splits.train->classes();

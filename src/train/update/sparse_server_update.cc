@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <optional>
@@ -20,19 +21,22 @@ namespace sullae::train {
 namespace {
 
 void check_for_tables(const TrainOptions& options) {
-  const auto require = [](bool holds, const char* what) {
-    require_of_servers(holds, std::string("--ps-mode ps-sparse: ") + what);
+  std::vector<std::string> problems;
+  const auto require = [&](bool holds, const char* what) {
+    if (!holds) problems.emplace_back(what);
   };
   require(options.shard == "none", "does not go with --shard");
   require(!parse_local_sgd(options.local_sgd).enabled(), "does not go with --local-sgd");
   require(options.precision == "float32", "servers hold float32: does not go with --precision");
-  require(options.clip_norm == 0, "does not go with --clip-norm: servers have a part of the norm");
+  require(options.clip_norm == 0, "servers have a part of the norm: add --clip-norm 0");
   require(options.scale_up == 1, "does not go with --scale-up");
   require(options.optimizer != "sgd" || options.momentum == 0,
           "rows without a gradient have no momentum, which with ranks alone they have: add "
           "--momentum 0");
   require(options.weight_decay == 0,
-          "rows without a gradient would not decay: leave out --weight-decay");
+          "rows without a gradient would not decay: add --weight-decay 0");
+  require_of_servers(problems.empty(),
+                     fmt::format("--ps-mode ps-sparse: {}", fmt::join(problems, "; ")));
 }
 
 class Rows final : public RowSource {

@@ -314,7 +314,7 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
   TemporaryDirectory directory;
   const auto file = directory.path() / "config.toml";
   const std::pair<const char*, const char*> cases[] = {
-      {"\nmax_batch_size = -1\n", "line 2: expected a whole number from 0"},
+      {"\nmax_batch_size = -1\n", "line 2: max_batch_size: expected a whole number from 0"},
       {"device = \"gpu\"", "'gpu': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:08\"", "'cuda:08': expected cpu, cuda or cuda:N"},
       {"device = \"cuda:100\"", "'cuda:100': expected cpu, cuda or cuda:N"},

@@ -5,14 +5,14 @@ from typing import List, Optional, Sequence
 import torch
 
 from ... import _core
-from ..process_sets import ProcessSet, global_process_set
+from ..process_sets import ProcessSet, global_process_set, world_of
 from ..reduce_ops import Average
 from .allreduce import Allreduce
-from .handle import Handle, check, first, synchronize
+from .handle import Handle, check, first, listed, named, synchronize
 
 
 def _start_allgather(tensors, name, process_set) -> _core.TensorHandle:
-    return _core.allgather_async(process_set.world(), list(tensors), name or "")
+    return _core.allgather_async(world_of(process_set), tensors, named(name))
 
 
 def allgather_async(
@@ -27,7 +27,7 @@ def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Handle:
     """Several, of one type, under one name, that complete together."""
-    check(*tensors)
+    tensors = listed(tensors)
     return Handle(_start_allgather(tensors, name, process_set), list)
 
 
@@ -64,7 +64,7 @@ def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
     """Several, of one type, as one operation."""
-    check(*tensors)
+    tensors = listed(tensors)
     if not tensors:
         return []
     return list(Allgather.apply(name, process_set, *tensors))

@@ -7,17 +7,17 @@ import torch
 
 from ... import _core
 from ...errors import InputError, MismatchError
-from ..compression import Compression
-from ..process_sets import ProcessSet, global_process_set
+from ..compression import Compression, checked
+from ..process_sets import ProcessSet, global_process_set, world_of
 from ..reduce_ops import Adasum, Average, ReduceOp, Sum, chosen
-from .handle import Handle, check, check_in_place, first, synchronize
+from .handle import Handle, check, check_in_place, first, listed, named, synchronize
 
 
 def _start_allreduce(inputs, outputs, name, op, prescale_factor, postscale_factor, process_set) -> _core.TensorHandle:
     if op == Adasum and process_set is not global_process_set:
         raise NotImplementedError("Adasum is for all ranks: expected no process_set")
     return _core.allreduce_async(
-        process_set.world(), inputs, outputs, op, prescale_factor, postscale_factor, name or ""
+        world_of(process_set), inputs, outputs, op, prescale_factor, postscale_factor, named(name)
     )
 
 
@@ -66,10 +66,10 @@ def grouped_allreduce_async(
 ) -> Handle:
     """Several, of one type, under one name, that complete together."""
     op = chosen(op, average)
-    check(*tensors)
+    tensors = listed(tensors)
     outputs = [torch.empty_like(t, memory_format=torch.contiguous_format, requires_grad=False) for t in tensors]
     return Handle(
-        _start_allreduce(list(tensors), outputs, name, op, prescale_factor, postscale_factor, process_set), list
+        _start_allreduce(tensors, outputs, name, op, prescale_factor, postscale_factor, process_set), list
     )
 
 
@@ -84,8 +84,8 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """Several in place, of one type, under one name, that complete together."""
     op = chosen(op, average)
+    tensors = listed(tensors)
     check_in_place(*tensors)
-    tensors = list(tensors)
     handle = _start_allreduce(tensors, tensors, name, op, prescale_factor, postscale_factor, process_set)
     return Handle(handle, lambda _: tensors)
 
@@ -120,6 +120,7 @@ def allreduce(
     """The reduction of every rank's ``tensor``: the average, unless ``op`` says otherwise."""
     op = chosen(op, average)
     check(tensor)
+    compression = checked(compression)
     sent, context = compression.compress(tensor)
     (reduced,) = Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, sent)
     return compression.decompress(reduced, context)
@@ -150,9 +151,10 @@ def grouped_allreduce(
 ) -> List[torch.Tensor]:
     """The reductions of several tensors of one type, as one operation."""
     op = chosen(op, average)
-    check(*tensors)
+    tensors = listed(tensors)
     if not tensors:
         return []
+    compression = checked(compression)
     sent, contexts = zip(*(compression.compress(tensor) for tensor in tensors))
     reduced = Allreduce.apply(name, op, prescale_factor, postscale_factor, process_set, *sent)
     return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts)]
@@ -168,6 +170,7 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
     """Several tensors of one type become their reductions, as one operation."""
+    tensors = listed(tensors)
     if not tensors:
         return []
     return synchronize(
@@ -184,17 +187,17 @@ def sparse_allreduce_async(
     """The sum or average of sparse tensors, as rows and indices. Call the result to wait for it. Raises MismatchError on every rank
     where their sizes or types differ."""
     if not tensor.is_sparse:
-        raise InputError("sparse_allreduce_async: a dense tensor: expected a sparse one")
+        raise InputError(f"sparse_allreduce_async: a tensor of layout {tensor.layout}: expected one of torch.sparse_coo")
     if op not in (Sum, Average):
         raise InputError(f"sparse_allreduce_async: op {op}: expected Sum or Average")
     what = f"{list(tensor.size())} of {tensor.dtype} with {tensor.sparse_dim()} sparse dimensions"
     alike = _core.allgather_async(
-        process_set.world(), [torch.tensor([zlib.crc32(what.encode())])], f"{name}.size"
+        world_of(process_set), [torch.tensor([zlib.crc32(what.encode())])], f"{name}.size"
     )
     handle = _core.allgather_async(
-        process_set.world(), [tensor._indices().t().contiguous()], f"{name}.indices"
+        world_of(process_set), [tensor._indices().t().contiguous()], f"{name}.indices"
     )
-    values_handle = _core.allgather_async(process_set.world(), [tensor._values()], f"{name}.values")
+    values_handle = _core.allgather_async(world_of(process_set), [tensor._values()], f"{name}.values")
 
     def wait() -> torch.Tensor:
         (sizes,) = alike.wait()

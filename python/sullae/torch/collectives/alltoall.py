@@ -6,8 +6,8 @@ import torch
 
 from ... import _core
 from ...errors import InputError
-from ..process_sets import ProcessSet, global_process_set
-from .handle import Handle, check
+from ..process_sets import ProcessSet, global_process_set, world_of
+from .handle import Handle, check, named
 
 Splits = Union[torch.Tensor, Sequence[int], None]
 
@@ -32,7 +32,7 @@ def alltoall_async(
     rows came from each rank, as int32 unless ``splits`` is a tensor of another type."""
     check(tensor)
     rows = _as_list(splits)
-    handle = _core.alltoall_async(process_set.world(), tensor, rows, name or "")
+    handle = _core.alltoall_async(world_of(process_set), tensor, rows, named(name))
     return Handle(handle, lambda results: _with_splits(results, splits))
 
 
@@ -47,7 +47,7 @@ class _Alltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):
         ctx.process_set = process_set
-        handle = _core.alltoall_async(process_set.world(), tensor, _as_list(splits), name or "")
+        handle = _core.alltoall_async(world_of(process_set), tensor, _as_list(splits), named(name))
         output, received = handle.wait()
         ctx.received = received.tolist()
         if splits is None:

@@ -5,15 +5,15 @@ from typing import Optional
 import torch
 
 from ... import _core
-from ..process_sets import ProcessSet, global_process_set
+from ..process_sets import ProcessSet, global_process_set, world_of
 from ..reduce_ops import Average
 from .allreduce import Allreduce
-from .handle import Handle, check, check_in_place, first, synchronize
+from .handle import Handle, check, check_in_place, first, named, synchronize
 
 
 def _start_broadcast(tensor, output, root_rank, name, process_set) -> _core.TensorHandle:
     return _core.broadcast_async(
-        process_set.world(), tensor, output, process_set.place_of(root_rank), name or ""
+        world_of(process_set), tensor, output, process_set.place_of(root_rank), named(name)
     )
 
 

@@ -1,6 +1,6 @@
 """What an operation under way is known by, and what it takes."""
 
-from typing import Callable
+from typing import Any, Callable, Iterable, List
 
 import torch
 
@@ -31,11 +31,22 @@ def poll(handle: Handle) -> bool:
 
 def synchronize(handle: Handle):
     """Waits until the operation is done, and returns its result. Ctrl-C ends the wait."""
+    if not isinstance(handle, Handle):
+        raise InputError(f"synchronize: a {type(handle).__name__}: expected what a call that ends with _async has returned")
     return handle.wait()
 
 
 def first(results):
     return results[0]
+
+
+def listed(tensors: Any) -> List[torch.Tensor]:
+    """The tensors of a group."""
+    if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
+        raise InputError(f"a group: a {type(tensors).__name__}: expected a list of tensors")
+    tensors = list(tensors)
+    check(*tensors)
+    return tensors
 
 
 def check(*tensors) -> None:
@@ -44,6 +55,15 @@ def check(*tensors) -> None:
             raise InputError(f"a {type(tensor).__module__}.{type(tensor).__name__}: expected a torch.Tensor, as torch.as_tensor() makes")
         if not tensor.layout == torch.strided:
             raise InputError(f"a tensor of layout {tensor.layout}: expected a dense one (see sparse_allreduce_async)")
+        if tensor.is_meta:
+            raise InputError("a tensor on the device meta, which has no values")
+
+
+def named(name: Any) -> str:
+    """As the engine takes it: empty for none."""
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"name: {name!r}: expected a str")
+    return name or ""
 
 
 def check_in_place(*tensors) -> None:

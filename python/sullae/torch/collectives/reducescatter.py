@@ -5,16 +5,16 @@ from typing import List, Optional, Sequence
 import torch
 
 from ... import _core
-from ..compression import Compression
-from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Average, ReduceOp, Sum
+from ..compression import Compression, checked
+from ..process_sets import ProcessSet, global_process_set, world_of
+from ..reduce_ops import Average, ReduceOp, Sum, chosen
 from .allgather import Allgather
-from .handle import Handle, check, first, synchronize
+from .handle import Handle, check, first, listed, named, synchronize
 
 
 def _start_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor) -> _core.TensorHandle:
     return _core.reducescatter_async(
-        process_set.world(), list(tensors), op, prescale_factor, postscale_factor, name or ""
+        world_of(process_set), tensors, chosen(op, None), prescale_factor, postscale_factor, named(name)
     )
 
 
@@ -42,7 +42,7 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Handle:
     """Several, of one type, under one name, that complete together."""
-    check(*tensors)
+    tensors = listed(tensors)
     return Handle(
         _start_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor), list
     )
@@ -90,9 +90,10 @@ def grouped_reducescatter(
     postscale_factor: float = 1.0,
 ) -> List[torch.Tensor]:
     """Several, of one type, as one operation."""
-    check(*tensors)
+    tensors = listed(tensors)
     if not tensors:
         return []
+    compression = checked(compression)
     sent, contexts = zip(*(compression.compress(tensor) for tensor in tensors))
     reduced = _Reducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *sent)
     return [compression.decompress(tensor, context) for tensor, context in zip(reduced, contexts)]
