@@ -16,6 +16,8 @@ from figures import Figures
 from steps import linears, step_time, timed
 
 SIZES = (4, 65536, 16 << 20)
+# Layers, their width, steps of a round.
+MODELS = {"24 x Linear(256)": (24, 256, 60), "8 x Linear(2048)": (8, 2048, 8)}
 
 
 def iterations_of(size):
@@ -36,7 +38,20 @@ def rank_main(kind):
 
     torch.set_num_threads(1)
     figures = {}
-    x = torch.randn(16, 256)
+
+    def step(wrap, layers, width, steps):
+        model, optimizer = wrap(linears(torch, layers, width))
+        return step_time(model, optimizer, torch.randn(16, width), steps)
+
+    def sgd(model):
+        return torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def ddp(model, hook=None):
+        model = torch.nn.parallel.DistributedDataParallel(model)
+        if hook is not None:
+            model.register_comm_hook(None, hook)
+        return model, sgd(model)
+
     if kind == "hvd":
         import sullae.torch as hvd
 
@@ -47,9 +62,8 @@ def rank_main(kind):
             figures[f"async {size}"] = timed(
                 lambda t=tensor: hvd.synchronize(hvd.allreduce_async_(t, name="t", op=hvd.Sum)), iterations_of(size)
             )
-        model = linears(torch)
-        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01), model.named_parameters())
-        figures["step"] = step_time(model, optimizer, x)
+        for name, shape in MODELS.items():
+            figures[f"step of {name}"] = step(lambda m: (m, hvd.DistributedOptimizer(sgd(m), m.named_parameters())), *shape)
     else:
         import torch.distributed as dist
 
@@ -61,13 +75,10 @@ def rank_main(kind):
             tensor = torch.zeros(size // 4)
             figures[f"blocking {size}"] = timed(lambda t=tensor: dist.all_reduce(t), iterations_of(size))
             figures[f"async {size}"] = timed(lambda t=tensor: dist.all_reduce(t, async_op=True).wait(), iterations_of(size))
-        model = linears(torch)
-        figures["step alone"] = step_time(model, torch.optim.SGD(model.parameters(), lr=0.01), x)
-        model = torch.nn.parallel.DistributedDataParallel(linears(torch))
-        figures["step"] = step_time(model, torch.optim.SGD(model.parameters(), lr=0.01), x)
-        model = torch.nn.parallel.DistributedDataParallel(linears(torch))
-        model.register_comm_hook(None, exchange_nothing)
-        figures["step of DDP alone"] = step_time(model, torch.optim.SGD(model.parameters(), lr=0.01), x)
+        for name, shape in MODELS.items():
+            figures[f"step of {name} alone"] = step(lambda m: (m, sgd(m)), *shape)
+            figures[f"step of {name}"] = step(ddp, *shape)
+            figures[f"step of {name} of DDP alone"] = step(lambda m: ddp(m, exchange_nothing), *shape)
         dist.barrier()
         dist.destroy_process_group()
     if rank == 0:
@@ -100,15 +111,15 @@ def show(figures, medians):
             figures[f"{key}, ahead"] = gloo / ours
             title = f"allreduce {name}, {size if size < 1 << 20 else f'{size >> 20} Mi'}B"
             figures.print(f"{title:26}{f'{own:.1f}' if own else '':>14}{ours:>14.1f}{gloo:>14.1f}{gloo / ours:>8.1f}")
-    own, ours, gloo = (medians[kind]["step"] for kind in ("hvd", "sullae", "gloo"))
-    figures["step, ahead"], figures["step, sullae.torch"] = gloo / ours, own / gloo
-    figures.print(f"{'step of 24 x Linear(256)':26}{own:>14.1f}{ours:>14.1f}{gloo:>14.1f}{gloo / ours:>8.1f}")
-    alone = medians["sullae"]["step alone"]
-    figures["step alone, ahead"] = gloo / alone
-    figures.print(f"{'  ranks without exchange':26}{'':>14}{alone:>14.1f}{'':>14}{gloo / alone:>8.1f}")
-    ddp = medians["sullae"]["step of DDP alone"]
-    figures["step of DDP alone, ahead"] = gloo / ddp
-    figures.print(f"{'  DDP without exchange':26}{'':>14}{ddp:>14.1f}{'':>14}{gloo / ddp:>8.1f}")
+    for name in MODELS:
+        step = f"step of {name}"
+        own, ours, gloo = (medians[kind][step] for kind in ("hvd", "sullae", "gloo"))
+        figures[f"{step}, ahead"], figures[f"{step}, sullae.torch"] = gloo / ours, own / gloo
+        figures.print(f"{step:26}{own:>14.1f}{ours:>14.1f}{gloo:>14.1f}{gloo / ours:>8.1f}")
+        for what, title in (("alone", "  ranks without exchange"), ("of DDP alone", "  DDP without exchange")):
+            alone = medians["sullae"][f"{step} {what}"]
+            figures[f"{step} {what}, ahead"] = gloo / alone
+            figures.print(f"{title:26}{'':>14}{alone:>14.1f}{'':>14}{gloo / alone:>8.1f}")
     native_us, python_us = medians["c++"]["async 4"], medians["hvd"]["async 4"]
     figures["async 4, of c++"] = python_us / native_us
     figures.print(f"4 bytes through the engine: {native_us:.1f} from C++, {python_us:.1f} from Python, {python_us / native_us:.1f} times")

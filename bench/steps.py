@@ -13,15 +13,15 @@ def timed(call, iterations):
     return (time.perf_counter() - start) / iterations * 1e6
 
 
-def linears(torch):
+def linears(torch, layers=24, width=256):
     torch.manual_seed(1)
-    return torch.nn.Sequential(*[layer for _ in range(24) for layer in (torch.nn.Linear(256, 256), torch.nn.Tanh())])
+    return torch.nn.Sequential(*[layer for _ in range(layers) for layer in (torch.nn.Linear(width, width), torch.nn.Tanh())])
 
 
-def step_time(model, optimizer, x):
+def step_time(model, optimizer, x, steps=60):
     def step():
         optimizer.zero_grad()
         model(x).pow(2).mean().backward()
         optimizer.step()
 
-    return timed(step, 60)
+    return timed(step, steps)

@@ -62,8 +62,9 @@ class InferenceServer {
 
   std::uint16_t http_port() const;
   std::uint16_t grpc_port() const;
-  /// Takes no more requests, answers those that have begun, and ends.
-  void stop();
+  /// Takes no more requests, answers those that have begun, and ends. False where some were not answered within drain_timeout: the
+  /// destructor waits until they are computed.
+  bool stop();
 
  private:
   class Impl;

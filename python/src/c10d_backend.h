@@ -77,9 +77,9 @@ class C10dBackend final : public c10d::Backend {
 
  private:
   using Collectives = std::function<void(Communicator&)>;
-  // `results` are what the Work's future has; `collectives` keeps what it reads and writes.
   /// Throws InputError, naming `what`, where the group has no such rank.
   int root_of(std::int64_t root, const char* what) const;
+  // `results` are what the Work's future has; `collectives` keeps what it reads and writes.
   Work start(c10d::OpType type, Tensors results, const Way& way, Collectives collectives);
   Work work_of(c10d::OpType type, Tensors results, Handle handle, std::shared_ptr<void> kept,
                std::chrono::milliseconds limit = kNoTimeout) const;

@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "base/system_error.h"
 #include "cli/commands.h"
 #include "cli/other_commands.h"
 #include "cli/validators.h"
@@ -103,6 +104,8 @@ class GenerateCommand final : public Command {
       show(text.text());
     }
     fmt::print("\n");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw system_error("the text cannot be written");
   }
 
   std::string model_;

@@ -22,6 +22,12 @@ namespace {
 
 constexpr int kMostServers = 1000;
 
+void require_writable(const std::filesystem::path& folder, const char* flag) {
+  if (const auto error = make_writable(folder))
+    throw InputError(fmt::format("{} {}: nothing can be written there: {}", flag, folder.string(),
+                                 error.message()));
+}
+
 class RunCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& program) override {
@@ -125,8 +131,11 @@ class RunCommand final : public Command {
       const auto [name, value] = variable_of(entry);
       options_.environment[name] = value;
     }
-    if (!timeline_.empty())
-      options_.environment["SULLAE_TIMELINE"] = std::filesystem::absolute(timeline_).string();
+    if (!timeline_.empty()) {
+      const auto file = std::filesystem::absolute(timeline_);
+      require_writable(file.parent_path(), "--timeline");
+      options_.environment["SULLAE_TIMELINE"] = file.string();
+    }
     if (autotune_) options_.environment["SULLAE_AUTOTUNE"] = "1";
     if (!autotune_log_.empty())
       options_.environment["SULLAE_AUTOTUNE_LOG"] =
@@ -147,9 +156,7 @@ class RunCommand final : public Command {
             "servers may end without them");
       if (!servers_directory_.empty()) {
         servers_directory_ = std::filesystem::absolute(servers_directory_);
-        if (const auto error = make_writable(servers_directory_))
-          throw InputError(fmt::format("--ps-dir {}: nothing can be written there: {}",
-                                       servers_directory_.string(), error.message()));
+        require_writable(servers_directory_, "--ps-dir");
       }
       options_.parameter_servers = {
           .count = parameter_servers_, .staleness = staleness_, .directory = servers_directory_};

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "base/end_signals.h"
@@ -133,7 +136,11 @@ class ServeCommand final : public Command {
     log::info("stopping: requests that have begun are answered first");
     // A second one ends it at once.
     signals.let_go();
-    server.stop();
+    if (!server.stop()) {
+      // What is still being computed nobody waits for any more, and it may never end.
+      std::fflush(nullptr);
+      ::_exit(EXIT_FAILURE);
+    }
     return 0;
   }
 

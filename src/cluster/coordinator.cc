@@ -11,10 +11,10 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <thread>
 
@@ -169,11 +169,12 @@ class Attempt {
     options.on_started = [this, file = std::make_shared<std::ofstream>(
                                     folder_.attempt(number_) / "workers.jsonl", std::ios::app)](
                              int rank, const std::string& host) {
-      hosts_.insert(host);
+      hosts_[host].reset();
       *file << nlohmann::json{{"worker", rank}, {"node", host}}.dump() << std::endl;
     };
-    options.on_host_gone = [&gone](const std::string& host) {
+    options.on_host_gone = [this, &gone](const std::string& host) {
       gone = {.host = host, .when = Clock::now()};
+      hosts_[host] = gone.when;
     };
     if (::chdir(job_.directory.c_str()) != 0)
       throw system_error("the job's directory {}", job_.directory);
@@ -201,8 +202,9 @@ class Attempt {
                 .reason = fmt::format("node {} went down", node)};
       return {.end = End::preempted,
               .exit_code = exit_code,
-              .reason = gone.host.empty() ? "its coordinator was told to end"
-                                          : fmt::format("node {} was taken back", gone.host)};
+              .reason = gone.host.empty()
+                            ? "its coordinator was told to end"
+                            : fmt::format("node {} was taken back, or lost", gone.host)};
     }
     return {.end = End::failed,
             .exit_code = exit_code,
@@ -212,9 +214,15 @@ class Attempt {
 
   // Empty where all nodes of this attempt are up, or the engine does not say.
   std::string node_that_is_down() const {
+    if (!engine_->asks_for_workers()) return {};  // Kubernetes does not say
     try {
       for (const Node& node : engine_->nodes()) {
-        if (hosts_.contains(node.name) && node.state.starts_with("down")) return node.name;
+        const auto host = hosts_.find(node.name);
+        if (host == hosts_.end() ||
+            host->second.value_or(Clock::now()) < Clock::now() - kNodesGoTogether)
+          continue;
+        // A private cluster's comes up again at once.
+        if (node.state.starts_with("down") || node.reason.starts_with("repair")) return node.name;
       }
     } catch (const Error& error) {
       say(error.what());
@@ -324,7 +332,8 @@ class Attempt {
   std::unique_ptr<Engine> engine_;
   std::string engine_id_;
   std::string address_;
-  std::set<std::string> hosts_;     // that have had ranks
+  std::map<std::string, std::optional<Clock::time_point>>
+      hosts_;                       // that have had ranks, and when they went
   std::optional<WorkerPool> pool_;  // its thread may wait for the engine: it ends last
   int number_ = 0;
   std::int64_t started_ = 0;

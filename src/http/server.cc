@@ -70,7 +70,12 @@ class Server::Impl final : public SessionHost {
     for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
   }
 
-  ~Impl() override { shutdown({}); }
+  // Sessions that are not answered are held by who computes, and know this.
+  ~Impl() override {
+    shutdown({});
+    std::unique_lock lock(answers_->mutex);
+    answers_->given.wait(lock, [&] { return answers_->waiting == 0; });
+  }
 
   std::uint16_t port() const { return port_; }
   std::size_t connections() const {
@@ -96,9 +101,9 @@ class Server::Impl final : public SessionHost {
     for (Session* session : sessions_) session->close_if_idle();
   }
 
-  void shutdown(const std::function<void()>& late) {
+  bool shutdown(const std::function<void()>& late) {
     const std::lock_guard ending(ending_mutex_);
-    if (threads_.empty()) return;
+    if (threads_.empty()) return all_are_answered_;
     drain();
     const auto answered = [this] {
       return takes_no_more_ && sessions_.empty();
@@ -113,19 +118,30 @@ class Server::Impl final : public SessionHost {
         lock.lock();
         ended_.wait_for(lock, kLate, answered);
       }
-      if (!sessions_.empty())
+      all_are_answered_ = sessions_.empty();
+      if (!all_are_answered_)
         log::warning("{} requests were not answered within {} ms (drain timeout)", sessions_.size(),
                      options_.drain_timeout.count());
     }
     io_.stop();
     for (auto& thread : threads_) thread.join();
     threads_.clear();
+    return all_are_answered_;
   }
 
   // SessionHost
   const ServerOptions& options() const override { return options_; }
   Handler& handler() override { return handler_; }
   Budget& budget() override { return budget_; }
+  std::shared_ptr<void> begin_answer() override {
+    const std::lock_guard lock(answers_->mutex);
+    ++answers_->waiting;
+    return {nullptr, [answers = answers_](void*) {
+              const std::lock_guard turn(answers->mutex);
+              --answers->waiting;
+              answers->given.notify_all();
+            }};
+  }
   bool draining() const override { return draining_; }
   void add(Session& session) override {
     const std::lock_guard lock(mutex_);
@@ -240,13 +256,22 @@ class Server::Impl final : public SessionHost {
     }
   }
 
+  // Outlives this in the hands of the last one.
+  struct Answers {
+    std::mutex mutex;
+    std::condition_variable given;
+    std::size_t waiting = 0;  // guarded by mutex
+  };
+
   ServerOptions options_;
   Handler& handler_;
+  std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
   Budget budget_;  // outlives what sessions have taken of it
   std::size_t max_connections_;
   std::optional<net::ssl::context> tls_;
   std::atomic<bool> draining_ = false;
-  std::mutex ending_mutex_;  // held by shutdown(): one at a time
+  std::mutex ending_mutex_;       // held by shutdown(): one at a time
+  bool all_are_answered_ = true;  // guarded by ending_mutex_
   mutable std::mutex mutex_;
   std::chrono::steady_clock::time_point
       deadline_;  // guarded by mutex_: of what is answered while it drains
@@ -271,6 +296,6 @@ std::size_t Server::connections() const { return impl_->connections(); }
 std::size_t Server::max_connections() const { return impl_->max_connections(); }
 Budget& Server::budget() { return static_cast<SessionHost&>(*impl_).budget(); }
 void Server::drain() { impl_->drain(); }
-void Server::shutdown(const std::function<void()>& late) { impl_->shutdown(late); }
+bool Server::shutdown(const std::function<void()>& late) { return impl_->shutdown(late); }
 
 }  // namespace sullae::http

@@ -54,7 +54,8 @@ class Server {
   /// Takes no more connections. Requests that have begun have drain_timeout from here on. Returns at once.
   void drain();
   /// drain(), and ends when they are answered. Where they are not in time `late` is called, after which they have two seconds more.
-  void shutdown(const std::function<void()>& late = {});
+  /// Whether all were answered; the destructor waits for the others.
+  bool shutdown(const std::function<void()>& late = {});
 
  private:
   class Impl;

@@ -234,12 +234,15 @@ class StreamSession final : public Session,
     }
     request_.body = std::move(parser_->get().body());
     parser_.reset();
-    host_.handler().handle(std::exchange(request_, {}), [self = this->shared_from_this()](
-                                                            Response response) {
-      net::dispatch(self->stream_.get_executor(), [self, response = std::move(response)]() mutable {
-        self->write(std::move(response));
-      });
-    });
+    // Destroyed in turn: the ticket is given back behind the session, which the server must outlive.
+    host_.handler().handle(
+        std::exchange(request_, {}),
+        [ticket = host_.begin_answer(), self = this->shared_from_this()](Response response) {
+          net::dispatch(self->stream_.get_executor(),
+                        [self, response = std::move(response)]() mutable {
+                          self->write(std::move(response));
+                        });
+        });
   }
 
   void write(Response response) {

@@ -3,6 +3,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <memory>
 
 #include "http/server.h"
 
@@ -23,6 +24,8 @@ class SessionHost {
   virtual Handler& handler() = 0;
   virtual Budget& budget() = 0;
   virtual bool draining() const = 0;
+  /// Of a request that is about to be handled, until what answers it lets go of this: the server outlives that.
+  virtual std::shared_ptr<void> begin_answer() = 0;
   virtual void add(Session& session) = 0;
   virtual void remove(Session& session) = 0;
 };

@@ -83,6 +83,15 @@ void Client::note_log(const rd_kafka_t* handle, int level, const char* facility,
   client->problem_ = std::move(line);
 }
 
+bool Client::answers() const {
+  constexpr int kMilliseconds = 1000;
+  const rd_kafka_metadata_t* got = nullptr;
+  if (rd_kafka_metadata(handle_, 0, nullptr, &got, kMilliseconds) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    return false;
+  rd_kafka_metadata_destroy(got);
+  return true;
+}
+
 std::string Client::last_problem() const {
   const std::lock_guard lock(mutex_);
   return problem_.empty() ? "" : ": " + problem_;
@@ -141,7 +150,9 @@ void Client::be_patient(Stall& stall) const {
     const auto problem = last_problem();
     return problem.empty() ? std::string("brokers say nothing") : problem.substr(2);
   };
-  if (is_to_end_ && is_to_end_())
+  // What is under way is not given up for a moment's silence.
+  constexpr std::chrono::seconds kGrace{5};
+  if (is_to_end_ && stall.lasts() > kGrace && is_to_end_())
     throw Error(
         fmt::format("{}: asked to end while brokers were waited for: {}", address_.name(), why()));
   stall.check(why);

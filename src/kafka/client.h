@@ -62,6 +62,9 @@ class Client {
   /// Between two tries: says after ten seconds that it waits, and why. Throws Error where the program is to end.
   void be_patient(Stall& stall) const;
 
+  /// Whether a broker does, within a second.
+  bool answers() const;
+
   /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing did.
   std::string last_problem() const;
   /// Whether it may be otherwise in a moment.

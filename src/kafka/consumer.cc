@@ -163,7 +163,9 @@ class Consumer::Impl : private Client {
            error == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
   }
 
-  std::string why_it_stands() const {
+  std::string why_it_stands() {
+    // An idle topic does not say that they are back.
+    are_down_ = are_down_ && !answers();
     if (are_down_) return fmt::format("no broker answers{}", last_problem());
     const Standing now = standing();
     if (now.is_at_end && now.lag == 0)
@@ -188,6 +190,7 @@ class Consumer::Impl : private Client {
     self->next_.clear();
     self->assigned_.clear();
     self->at_end_.clear();
+    self->are_down_ = false;
     self->has_joined_ = event == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
     if (!self->has_joined_) {
       rd_kafka_assign(self->get(), nullptr);

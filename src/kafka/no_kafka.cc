@@ -16,14 +16,14 @@ namespace {
 }  // namespace
 
 class Consumer::Impl {};
-Consumer::Consumer(const Address& from, const std::string&) { refuse(from); }
+Consumer::Consumer(const Address& from, const std::string&, IsToEnd) { refuse(from); }
 Consumer::~Consumer() = default;
 std::vector<Message> Consumer::poll(std::size_t, std::chrono::milliseconds) { return {}; }
 void Consumer::commit() {}
 Standing Consumer::standing() const { return {}; }
 
 class Producer::Impl {};
-Producer::Producer(const Address& to) { refuse(to); }
+Producer::Producer(const Address& to, IsToEnd) { refuse(to); }
 Producer::~Producer() = default;
 void Producer::send(std::string_view, std::string_view) {}
 void Producer::flush() {}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "kafka/client.h"
@@ -26,7 +27,7 @@ class Producer::Impl : private Client {
   }
 
   void send(std::string_view key, std::string_view value) {
-    Stall stall(address().name(), kNotTaken);
+    std::optional<Stall> stall;
     for (;;) {
       const int result = rd_kafka_produce(topic_.get(), RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY,
                                           const_cast<char*>(value.data()), value.size(), key.data(),
@@ -38,7 +39,8 @@ class Producer::Impl : private Client {
             describe(fmt::format("a message of {} bytes was not sent", value.size()), error));
       constexpr int kMilliseconds = 100;
       poll(kMilliseconds);
-      be_patient(stall);
+      if (!stall) stall.emplace(address().name(), kNotTaken);
+      be_patient(*stall);
     }
     poll(0);
   }
@@ -50,7 +52,8 @@ class Producer::Impl : private Client {
     for (int left = rd_kafka_outq_len(get()); left > 0;) {
       rd_kafka_flush(get(), kMilliseconds);
       check();
-      if (std::exchange(left, rd_kafka_outq_len(get())) > left)
+      const int before = std::exchange(left, rd_kafka_outq_len(get()));
+      if (left < before)
         stall.goes_on();
       else
         be_patient(stall);

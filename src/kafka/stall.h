@@ -27,6 +27,7 @@ class Stall {
     since_ = Clock::now();
     asked_ = since_;
   }
+  Clock::duration lasts() const { return Clock::now() - since_; }
   /// It is; `why` is asked every ten seconds, and said where it is another than before.
   void check(const std::function<std::string()>& why) {
     constexpr std::chrono::seconds kPatience{10};

@@ -72,8 +72,8 @@ ShardedParameters::ShardedParameters(
   for (PlannedParameter& parameter : parameters_)
     parameter.alone = options_.own_buckets.contains(parameter.name);
   if (world_.size() > 1)
-    check_same_parameters(parameters_, text_of(options_, parameters_.front().tensor.device()),
-                          world_, kShardedOptimizer);
+    check_same_parameters(all_, text_of(options_, parameters_.front().tensor.device()), world_,
+                          kShardedOptimizer);
   pieces_.resize(parameters_.size());
   place_.resize(parameters_.size());
   reducer_ = GradientReducer::make(

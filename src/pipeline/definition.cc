@@ -96,7 +96,7 @@ Step read_step(const TomlFile& file, const std::string& name, const toml::node& 
 
 void read_tell(const TomlFile& file, const toml::node& node, Tell& tell) {
   const auto* const table = node.as_table();
-  if (table == nullptr) file.fail(node, "expected a table");
+  if (table == nullptr) file.expect(node, "a table");
   file.apply(*table, {{"command", file.text_into(tell.command)},
                       {"webhook", file.text_into(tell.webhook)},
                       {"of", [&](const toml::node& one) {
@@ -199,7 +199,9 @@ const Step& Pipeline::step(const std::string& wanted) const {
 
 bool looks_like_pipeline(const fs::path& file) {
   try {
-    return read_file(file, TomlFile::kMostBytes).find("[steps") != std::string::npos;
+    const std::string text = read_file(file, TomlFile::kMostBytes);
+    return text.starts_with("steps.") || text.find("\nsteps.") != std::string::npos ||
+           text.find("[steps") != std::string::npos;
   } catch (const Error&) {
     return false;
   }
@@ -240,7 +242,7 @@ Pipeline read_pipeline(const fs::path& path) {
                       }},
                      {"steps", [&](const toml::node& node) {
                         steps = &node;
-                        if (!node.is_table()) file.fail(node, "expected tables, [steps.NAME]");
+                        if (!node.is_table()) file.expect(node, "tables, [steps.NAME]");
                         for (const auto& [name, step] : *node.as_table())
                           pipeline.steps.push_back(read_step(file, std::string(name.str()), step));
                       }}});

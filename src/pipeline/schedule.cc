@@ -47,7 +47,8 @@ int minutes_in(const std::tm& parts) { return parts.tm_hour * 60 + parts.tm_min;
 Time shifted_at(const std::tm& day, int minutes) {
   const Time time = first_at(day, minutes);
   if (minutes_in(local_time(time)) == minutes) return time;
-  const int left_out = minutes_in(local_time(time - 60)) + 1;
+  constexpr int kDay = 24 * 60;
+  const int left_out = (minutes_in(local_time(time - 60)) + 1) % kDay;
   return time + (minutes - left_out) * 60;
 }
 

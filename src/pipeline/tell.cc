@@ -78,7 +78,7 @@ void Teller::tell_all() {
 void Teller::tell(const Told& told) const {
   const Tell& how = pipeline_.tell;
   if (!how.command.empty())
-    run_and_warn(pipeline_.tell.command,
+    run_and_warn(how.command,
                  {"/usr/bin/env", "-C", pipeline_.folder.string(),
                   "SULLAE_PIPELINE_EVENT=" + told.event, "SULLAE_PIPELINE_MESSAGE=" + told.message,
                   "/bin/sh", "-c", expand(how.command, pipeline_, told.scheduled)},

@@ -70,10 +70,10 @@ class InferenceServer::Impl {
   std::uint16_t grpc_port() const { return grpc_->port(); }
 
   // Both take no more from here on, and have the same time for what has begun.
-  void stop() {
+  bool stop() {
     if (http_) http_->drain();
     if (grpc_) grpc_->shutdown();
-    if (http_) http_->shutdown([this] { generations_.end(); });
+    return !http_ || http_->shutdown([this] { generations_.end(); });
   }
 
  private:
@@ -122,6 +122,6 @@ InferenceServer::InferenceServer(const ServeOptions& options)
 InferenceServer::~InferenceServer() = default;
 std::uint16_t InferenceServer::http_port() const { return impl_->http_port(); }
 std::uint16_t InferenceServer::grpc_port() const { return impl_->grpc_port(); }
-void InferenceServer::stop() { impl_->stop(); }
+bool InferenceServer::stop() { return impl_->stop(); }
 
 }  // namespace sullae

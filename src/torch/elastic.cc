@@ -302,11 +302,14 @@ void check(const Limits& limits, int least, int most) {
                                       : fmt::format("{} to {} ranks", limits.min, limits.max);
   throw InputError(
       is_elastic()
-          ? fmt::format(
-                "elastic::run: this program trains with {}, and the job may have {} to {}: "
-                "sullae run --min-np {}{}",
-                wanted, least, most, std::max(least, limits.min),
-                limits.max == 0 ? "" : fmt::format(" --max-np {}", std::min(most, limits.max)))
+          ? fmt::format("elastic::run: this program trains with {}, and the job may have {} to {}: "
+                        "sullae run --min-np {}{}",
+                        wanted, least, most,
+                        limits.max == 0 ? std::max(least, limits.min)
+                                        : std::clamp(least, limits.min, limits.max),
+                        limits.max == 0
+                            ? ""
+                            : fmt::format(" --max-np {}", std::clamp(most, limits.min, limits.max)))
           : fmt::format("elastic::run: this program trains with {}, and the job has {}", wanted,
                         most));
 }

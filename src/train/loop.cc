@@ -13,10 +13,9 @@
 #include "sullae/train/fit.h"
 #include "train/device.h"
 #include "train/division.h"
-#include "train/loss_scale.h"
-#include "train/optimizers.h"
 
 namespace sullae::train {
+
 Loop::Loop(LoopParts parts, const TrainOptions& options)
     : parts_(std::move(parts)),
       given_(options),
@@ -106,6 +105,9 @@ void Loop::make_stepper(torch::Device device) {
 }
 
 void Loop::train_epoch() {
+  // A part of it that --max-steps ended may be there: this one has it, too.
+  if (!state_.history.empty() && state_.history.back().epoch == state_.epoch)
+    state_.history.pop_back();
   const auto epoch = static_cast<std::size_t>(state_.epoch);
   const auto stream = parts_.data.batches(Split::train, plan_->of_epoch(epoch, state_.step), epoch);
   const double data_before = throughput_.waiting_for_data();
@@ -183,8 +185,6 @@ void Loop::end_epoch() {
   test(epoch);
   const bool best = is_best();
   const double lr = schedule_(state_.steps - 1);
-  // A part of it that --max-steps ended may be there.
-  if (!state_.history.empty() && state_.history.back().epoch == epoch) state_.history.pop_back();
   state_.history.push_back({.epoch = static_cast<int>(epoch),
                             .lr = lr,
                             .train_loss = state_.train_loss,

@@ -1,13 +1,16 @@
 // How a run takes up what an earlier one, or world, has left.
 #include <fmt/format.h>
+#include <torch/torch.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "sullae/error.h"
 #include "train/loop.h"
 #include "train/loss_scale.h"
 #include "train/optimizers.h"
+#include "train/update/weight_update.h"
 
 namespace sullae::train {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,6 +105,23 @@ TEST_F(ServerEnds, WhoIsLateIsToldSo) {
   ask(client);
   server_->shutdown([&] { handler_.answer(503); });
   EXPECT_EQ(client.read_answer().status, 503);
+}
+
+TEST_F(ServerEnds, WhoIsLaterStillIsWaitedForByTheServersEnd) {
+  start(std::chrono::milliseconds(50));
+  HttpClient client(server_->port());
+  ask(client);
+  EXPECT_FALSE(server_->shutdown());
+  std::atomic<bool> is_gone = false;
+  std::thread end([&] {
+    server_.reset();
+    is_gone = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(is_gone);
+  handler_.answer(200);
+  end.join();
+  EXPECT_TRUE(client.is_closed());
 }
 
 TEST_F(ServerEnds, SeveralThreadsMayEndIt) {

@@ -110,6 +110,8 @@ TEST_F(ScheduleIn, DeadlinesAreTimesOfTheDayOrSpans) {
   EXPECT_EQ(deadline("2027-03-28T01:30", "02:45"), "2027-03-28T03:45:00+0200");
   EXPECT_EQ(deadline("2027-03-28T02:30", "06:00"), "2027-03-28T06:00:00+0200");
   EXPECT_EQ(deadline("2026-10-25T01:30", "02:45"), "2026-10-25T02:45:00+0200") << "the first";
+  in("Africa/Cairo");  // from midnight to one
+  EXPECT_EQ(deadline("2026-04-23T22:00", "00:30"), "2026-04-24T01:30:00+0300");
 }
 
 TEST_F(ScheduleIn, TimesComeBack) {

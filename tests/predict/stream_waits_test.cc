@@ -34,7 +34,7 @@ TEST_F(PredictStreamWaits, NameBrokersThatDoNotAnswerAndEndAtASignal) {
   const auto nobody = fmt::format("kafka://127.0.0.1:{}/", free_ports(1).front());
   Program program(words(nobody + "reviews", nobody + "opinions"),
                   {{"SULLAE_KAFKA_TIMEOUT", "100"}});
-  EXPECT_TRUE(program.wait_for_output("opinions: no broker has answered for 10 s: "));
+  EXPECT_TRUE(program.wait_for_output("opinions: no broker has answered for 1"));
   program.signal(SIGTERM);
   const auto result = program.wait(std::chrono::seconds{30});
   EXPECT_EQ(result.exit_code, 1);
@@ -51,8 +51,8 @@ TEST_F(PredictStreamWaits, NameASourceThatIsAtItsEndAndThenAway) {
   cluster.flush();
   Program program(words(cluster.address("reviews"), cluster.address("opinions")),
                   {{"SULLAE_KAFKA_CONFIG", cluster.config()}});
-  EXPECT_TRUE(program.wait_for_output(
-      "reviews: nothing has come for 10 s: all 1 partitions were read to their ends"));
+  EXPECT_TRUE(program.wait_for_output("reviews: nothing has come for 1"));
+  EXPECT_TRUE(program.wait_for_output("s: all 1 partitions were read to their ends"));
   cluster.set_down();
   EXPECT_TRUE(program.wait_for_output("s: no broker answers: ")) << program.output();
   program.signal(SIGTERM);

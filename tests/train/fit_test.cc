@@ -135,7 +135,7 @@ TEST(Fit, GoesOnWhereItStoppedAndKeepsTheBest) {
   const Fitted resumed = fit_on(2, options, objective);
   for (std::size_t i = 0; i < whole.weights.size(); ++i)
     EXPECT_TRUE(torch::equal(resumed.weights[i], whole.weights[i]));
-  EXPECT_EQ(resumed.report.history.size(), 2U);
+  EXPECT_EQ(resumed.report.history.size(), 4U);
 
   // Less is better here.
   const auto best = directory.path() / "checkpoints" / "net-best.ckpt";

@@ -166,7 +166,7 @@ TEST(MeshOptions, MistakesAreTold) {
   check_options({.batch_size = 2, .mesh = "tp=2,pp=2"}, 8);
   // Nothing is in parts.
   check_options({.batch_size = 8, .optimizer = "lamb", .shard = "none", .mesh = "dp=2"}, 2);
-  EXPECT_TRUE(contains(mesh(16, "tp=1"), "--batch-size 8: 16 ranks"));
+  EXPECT_TRUE(contains(mesh(16, "tp=1"), "--batch-size 8: 16 data-parallel ranks"));
 }
 
 TEST(MeshOptions, HeadsAndLayersGoRound) {

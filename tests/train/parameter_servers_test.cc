@@ -263,7 +263,6 @@ TEST_F(TrainOnServers, SaysWhatDoesNotGoWithThem) {
       {{"--local-sgd", "4"}, "they hold the weights: --local-sgd averages"},
       {{"--compression", "float16"}, "do not go with --compression"},
       {{"--precision", "bfloat16"}, "hold float32: do not go with --precision"},
-      {{"--sync-batch-norm"}, "ranks step by themselves: --sync-batch-norm has them wait"},
       {{"--clip-norm", "1", "--weight-decay", "0.1"},
        "do not clip: add --clip-norm 0; decay all parameters or none: add --decay-all, or "
        "--weight-decay 0"},

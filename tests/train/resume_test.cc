@@ -62,7 +62,7 @@ TEST_F(Resume, ReportsOfAllRunsTogether) {
     EXPECT_EQ(result.exit_code, 0) << result.standard_error;
     return nlohmann::json::parse(content_of(file));
   };
-  const auto stopped = report({"--max-steps", "20"});
+  const auto stopped = report({"--max-steps", "40"});
   EXPECT_EQ(stopped.at("history").size(), 2U);
   const auto whole = report({});
   ASSERT_EQ(whole.at("history").size(), 3U);

@@ -38,9 +38,9 @@ struct EpochReport {
   double train_loss = 0;
   double test_loss = 0;
   std::map<std::string, double> test_metrics;
-  double samples_per_second = 0;  ///< since the training began
-  double seconds =
-      0;  ///< since the training began, in all the runs of which this is one (--resume)
+  double samples_per_second = 0;  ///< since the run that trained it began
+  /// Since the training began, in all the runs of which this is one (--resume).
+  double seconds = 0;
 };
 
 /// In an elastic job: ranks came or went.
@@ -66,8 +66,10 @@ struct Report {
   double test_loss = 0;
   std::vector<Metric> metrics;
   std::map<std::string, double> test_metrics;
-  double samples_per_second = 0;  ///< of all ranks together while training, the first step left out
-  double seconds = 0;  ///< of training and testing, in all the runs of which this is one (--resume)
+  /// Of all ranks together while training, the first step left out; of the last epoch where nothing was left to train.
+  double samples_per_second = 0;
+  /// Of training and testing, in all the runs of which this is one (--resume).
+  double seconds = 0;
   std::string checkpoint;       ///< the last one written; empty if none was
   double waiting_for_data = 0;  ///< part of rank 0's training time
   double waiting_for_ranks = 0;

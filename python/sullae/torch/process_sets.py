@@ -90,7 +90,6 @@ class _GlobalProcessSet(ProcessSet):
 global_process_set = _GlobalProcessSet()
 
 
-
 def world_of(process_set: ProcessSet) -> _core.World:
     """Raises InputError for what is no process set, or one that this process cannot use."""
     if not isinstance(process_set, ProcessSet):

@@ -311,6 +311,8 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
     write_file(options.folder / "cluster.toml", to_toml(settings));
     write_files(options, settings);
     ::setenv("SLURM_CONF", settings.slurm_conf.c_str(), 1);
+    ::unsetenv(
+        "SLURMD_NODENAME");  // of a job of a site's Slurm: what has it is a step on that node
     start_daemons(options.folder);
     wait_until_it_answers(options.folder, "idle");
     start_daemon({"strigger", "--set", "--node", "--down", "--flags=PERM",

@@ -111,14 +111,19 @@ exit 0
 std::string controller_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(exec </dev/null >>'{0}'/log/controller.log 2>&1
-while :; do
-  slurmctld -D "$@" -f "$SLURM_CONF"
-  code=$?
-  [ "$code" -gt 128 ] || exit "$code"
-  echo "$(date): slurmctld ended with exit code $code, and is started again"
-  set --
-  sleep 1
-done &
+{{
+  # One that has just been started has no file with its number yet.
+  trap 'kill "$!"; exit 143' TERM
+  while :; do
+    slurmctld -D "$@" -f "$SLURM_CONF" &
+    wait "$!"
+    code=$?
+    [ "$code" -gt 128 ] || exit "$code"
+    echo "$(date): slurmctld ended with exit code $code, and is started again"
+    set --
+    sleep 1
+  done
+}} &
 echo $! >'{0}'/run/controller.pid
 )sh",
                      folder.string());
@@ -130,8 +135,8 @@ std::string repair_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do
   case $(sinfo -h -n "$node" -o %T) in down*) ;; *) continue ;; esac
-  for process in $(grep -lzx "SLURMD_NODENAME=$node" /proc/[0-9]*/environ); do
-    grep -qzx "SLURM_CONF=$SLURM_CONF" "$process" || continue
+  for process in $(grep -lszxF "SLURMD_NODENAME=$node" /proc/[0-9]*/environ); do
+    grep -qszxF "SLURM_CONF=$SLURM_CONF" "$process" || continue
     pid=${{process#/proc/}}
     kill -9 "${{pid%/environ}}"
   done

@@ -60,6 +60,17 @@ Autotuner::Autotuner(std::vector<Settings> candidates, AutotuneOptions options)
   }
 }
 
+Autotuner::~Autotuner() {
+  if (done_) return;
+  if (steps_ == 0 && sample_ == 0)
+    log::warning(
+        "autotune: there was nothing to tune: no operation in the background, such as "
+        "allreduce_async(), and DistributedOptimizer's are planned ahead (docs/tuning.md)");
+  else
+    log::warning("autotune: the end came after {} samples, before a choice: expected more steps",
+                 sample_);
+}
+
 bool Autotuner::begins_step(const Request& request) {
   if (request.unnamed()) {
     unnamed_ = (unnamed_ + 1) % kUnnamedStep;

@@ -43,6 +43,8 @@ class Autotuner {
 
   /// Throws InputError where the log cannot be written.
   Autotuner(std::vector<Settings> candidates, AutotuneOptions options);
+  /// Says so where it has come to no choice.
+  ~Autotuner();
 
   /// Call after each operation. The settings to change to, if a sample is complete.
   std::optional<Settings> note(const Request& request, Clock::time_point now);

@@ -193,7 +193,7 @@ std::vector<std::vector<torch::Tensor>> Model::go_on(const std::vector<const Row
 std::vector<std::vector<torch::Tensor>> Model::run(const std::vector<const Rows*>& requests) const {
   if (requests.front()->cache != nullptr) return go_on(requests);
   const auto outputs = network_->run(codec_->collate(requests));
-  if (requests.size() == 1) return {outputs};
+  if (!codec_->is_batched()) return {outputs};
   std::int64_t total = 0;
   for (const Rows* rows : requests) total += rows->count;
   for (const auto& output : outputs) {

@@ -138,11 +138,28 @@ class TensorCodec final : public Codec {
       throw data::DamagedRecord(fmt::format("feature '{}' has {} numbers, expected [{}]",
                                             signature.name, values.numel(),
                                             fmt::join(signature.shape, ", ")));
-    values = values.to(scalar_type_of(signature.datatype));
+    values = converted(values, signature);
     return {.name = signature.name,
             .datatype = signature.datatype,
             .shape = std::move(shape),
             .data = bytes_of(values)};
+  }
+
+  // What the input's type cannot hold would be another number.
+  static torch::Tensor converted(const torch::Tensor& values, const TensorSignature& signature) {
+    const auto type = scalar_type_of(signature.datatype);
+    const auto result = values.to(type);
+    const bool is_real = torch::isFloatingType(type);
+    const auto is_lost = is_real ? result.isfinite().logical_not().logical_and(values.isfinite())
+                                 : result.to(values.scalar_type()).ne(values);
+    if (is_lost.any().item<bool>()) {
+      const auto first = values.masked_select(is_lost)[0];
+      const auto text = first.is_floating_point() ? fmt::format("{}", first.item<double>())
+                                                  : fmt::format("{}", first.item<std::int64_t>());
+      throw data::DamagedRecord(fmt::format("feature '{}': {} is no {}", signature.name, text,
+                                            name_of(signature.datatype)));
+    }
+    return result;
   }
 
   torch::Tensor take(const InferTensor& input, const TensorSignature& signature) const {

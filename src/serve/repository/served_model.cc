@@ -1,6 +1,7 @@
 #include "serve/repository/served_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -233,6 +234,12 @@ void ServedModel::set_canary(std::int64_t number, int percent) {
     if (!found.contains(number) && !ends_canary)
       throw RequestError(Refusal::not_found,
                          fmt::format("model '{}' has no version {}", name_, number));
+    const auto& listed = config_.version_policy.versions;
+    if (percent == 100 && !listed.empty() && std::ranges::find(listed, number) == listed.end())
+      throw RequestError(Refusal::conflict,
+                         fmt::format("model '{}': version_policy in config.toml lists {}, and not "
+                                     "version {}: expected it there first",
+                                     name_, fmt::join(listed, ", "), number));
     if (number == serving_ && percent > 0 && percent < 100)
       throw RequestError(Refusal::conflict,
                          fmt::format("model '{}': version {} answers already: expected another one "

@@ -29,8 +29,16 @@ std::vector<Route> model_routes(Repository& repository, Workers& workers) {
     const auto version = repository.look_up(call.model, call.version);
     return http::json_response(model_metadata(repository.status(call.model), version->model()));
   });
+  // Whoever asks: why one is not is for those who may read.
   const auto ready = here([&](const Call& call) {
-    repository.look_up(call.model, call.version);
+    try {
+      repository.look_up(call.model, call.version);
+    } catch (const RequestError& error) {
+      if (error.refusal() != Refusal::unavailable) throw;
+      auto answer = http::json_response({{"name", call.model}, {"ready", false}});
+      answer.status = 503;
+      return answer;
+    }
     return http::json_response({{"name", call.model}, {"ready", true}});
   });
   const auto index = in(workers.disk, [&](const Call& call) {

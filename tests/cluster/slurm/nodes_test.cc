@@ -40,7 +40,11 @@ TEST_F(NodesTest, GoOnWhenTheControllerIsLost) {
   // Slurm keeps what happens every few seconds: the rest is lost with it.
   const auto kept = directory_.path() / "state" / "job_state";
   const auto runs = std::filesystem::file_time_type::clock::now();
-  testing::wait_until([&] { return std::filesystem::last_write_time(kept) > runs; });
+  testing::wait_until([&] {
+    std::error_code error;  // it is replaced, and away for a moment
+    const auto written = std::filesystem::last_write_time(kept, error);
+    return !error && written > runs;
+  });
   const auto controller = pid_of("slurmctld");
   ASSERT_GT(controller, 1);
   ::kill(controller, SIGKILL);
@@ -58,9 +62,10 @@ TEST_F(NodesTest, WhoseDaemonIsKilledCostAFixedJobAnAttempt) {
                            "test $SULLAE_JOB_ATTEMPT = 2 || sleep 1000"});
   wait_for_nodes(job, 3);
   // The one that has the batch script, too.
-  testing::wait_until(
-      [&] { return sullae({"jobs", "logs", job, "--node", "n1"}).exit_code == 0; });
-  ::kill(pid_of("n1"), SIGKILL);
+  testing::wait_until([&] { return sullae({"jobs", "logs", job, "--node", "n1"}).exit_code == 0; });
+  const auto daemon = pid_of("n1");
+  ASSERT_GT(daemon, 1);
+  ::kill(daemon, SIGKILL);
   EXPECT_EQ(wait_for_state(job, "completed").at("attempts"), 2);
   EXPECT_TRUE(contains(sullae({"jobs", "show", job}).standard_output, "1: node lost: "))
       << sullae({"jobs", "show", job}).standard_output;

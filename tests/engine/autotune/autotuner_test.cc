@@ -100,6 +100,21 @@ TEST(Autotuner, SaysWhereItsLogCannotBe) {
             "SULLAE_AUTOTUNE_LOG='/nowhere/at/all.csv': cannot be written");
 }
 
+TEST(Autotuner, SaysThatItHasChosenNothing) {
+  const auto said_after = [](int operations) {
+    ::testing::internal::CaptureStderr();
+    {
+      Autotuner tuner({{}, {.fusion_threshold = 1}}, {.on = true});
+      engine::Request request;
+      request.name = "a";
+      for (int i = 0; i < operations; ++i) tuner.note(request, Autotuner::Clock::now());
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_TRUE(contains(said_after(0), "autotune: there was nothing to tune: no operation in the"));
+  EXPECT_TRUE(contains(said_after(3), "autotune: the end came after 0 samples, before a choice"));
+}
+
 class AutotunedJob : public ::testing::TestWithParam<Setting> {};
 INSTANTIATE_TEST_SUITE_P(Settings, AutotunedJob, ::testing::ValuesIn(every_setting()),
                          [](const auto& setting) { return setting.param.name; });

@@ -101,13 +101,18 @@ pid_t server_beside(pid_t rank) {
   return 0;
 }
 
-TEST(PsJob, StartsAServerAgainThatIsKilled) {
-  Program job(words({"--ps", "2", "-np", "2"}, "400", "5"));
+// When its two workers have begun.
+void kill_a_server_of(Program& job) {
   for (const int rank : {0, 1})
     ASSERT_TRUE(job.wait_for_output(fmt::format("[{}] began as", rank)));
   const pid_t server = server_beside(pid_in(job.output(), 0));
   ASSERT_GT(server, 0);
   ::kill(server, SIGKILL);
+}
+
+TEST(PsJob, StartsAServerAgainThatIsKilled) {
+  Program job(words({"--ps", "2", "-np", "2"}, "400", "5"));
+  kill_a_server_of(job);
   const auto result = job.wait();
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(count(result.standard_output, "3.00 2.00"), 2U) << result.standard_output;
@@ -120,14 +125,10 @@ TEST(PsJob, TakesNothingTwiceAfterAServerWasKilled) {
   const TemporaryDirectory directory;
   auto command = words({"--ps", "1", "-np", "2", "--staleness", "0", "--ps-dir",
                         (directory.path() / "servers").string()},
-                       "200", "5");
+                       "200", "20");
   command.emplace_back("count");
   Program job(command);
-  for (const int rank : {0, 1})
-    ASSERT_TRUE(job.wait_for_output(fmt::format("[{}] began as", rank)));
-  const pid_t server = server_beside(pid_in(job.output(), 0));
-  ASSERT_GT(server, 0);
-  ::kill(server, SIGKILL);
+  kill_a_server_of(job);
   const auto result = job.wait();
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   std::smatch found;
@@ -164,6 +165,14 @@ TEST(PsJob, SaysWhatCannotBe) {
   const auto both = run_program(words({"--ps", "1", "-np", "2", "--min-np", "1"}, "1"));
   EXPECT_EQ(both.exit_code, 1);
   EXPECT_TRUE(contains(both.standard_error, "--ps with --min-np")) << both.standard_error;
+  for (const char* const flag : {"--ps-dir", "--timeline"}) {
+    const auto file = run_program(words({"--ps", "1", "-np", "1", flag, "/proc/none/x"}, "1"));
+    EXPECT_EQ(file.exit_code, 1);
+    EXPECT_TRUE(contains(file.standard_error, std::string(flag) + " /proc/none"))
+        << file.standard_error;
+    EXPECT_TRUE(contains(file.standard_error, ": nothing can be written there: "))
+        << file.standard_error;
+  }
   const auto alone = run_program(words({"-np", "1", "--staleness", "2"}, "1"));
   EXPECT_NE(alone.exit_code, 0);
   EXPECT_TRUE(contains(alone.standard_error, "--staleness requires --ps")) << alone.standard_error;

@@ -119,8 +119,10 @@ TEST(ParameterServer, RefusesOptionsThatCannotBe) {
             "parameter server: staleness -2: expected a number of steps, or -1 for no bound");
   EXPECT_EQ(error_of([] { ps::Server({.endpoint = "tcp://*:99999"}); }),
             "parameter server: 'tcp://*:99999': expected a port from 0 to 65535, or *");
-  EXPECT_EQ(error_of([] { ps::Server({.endpoint = "tcp://nowhere"}); }),
-            "parameter server: cannot listen at 'tcp://nowhere': Invalid argument");
+  EXPECT_EQ(
+      error_of([] { ps::Server({.endpoint = "tcp://nowhere"}); }),
+      "parameter server: cannot listen at 'tcp://nowhere' (Invalid argument): expected a free "
+      "address of this host as tcp://HOST:PORT, or tcp://*:PORT");
 }
 
 TEST(ParameterServer, StandsWhatIsNoMessageOfOurs) {

@@ -1,6 +1,7 @@
 // Models in memory answer as they did when they were trained.
 #include "serve/model/model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -9,6 +10,7 @@
 
 #include "base/request_error.h"
 #include "serve/models.h"
+#include "sullae/data/example.h"
 #include "sullae/torch/checkpoint.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
@@ -207,6 +209,56 @@ TEST_F(ModelTest, ATorchScriptFileIsServedWithoutAConfiguration) {
   EXPECT_TRUE(contains(
       error_of([&] { model.answer({.inputs = {{.name = "middle", .shape = {2}, .data = data}}}); }),
       "there is no input 'middle'"));
+}
+
+TEST_F(ModelTest, AnswersAsManyRowsAsThereWere) {
+  put_script(directory_.path() / "m", 1, "def forward(self, x):\n    return x[x[:, 0] > 0]\n");
+  put_text(directory_.path() / "m" / "config.toml",
+           "[[inputs]]\nname = \"x\"\ndatatype = \"FP32\"\nshape = [-1, 1]\n"
+           "[[outputs]]\nname = \"y\"\ndatatype = \"FP32\"\nshape = [-1, 1]\n");
+  const Model model(directory_.path() / "m" / "1",
+                    read_model_config(directory_.path() / "m" / "config.toml"));
+  const float some[2] = {1, -1};
+  const std::string data(reinterpret_cast<const char*>(some), sizeof some);
+  EXPECT_TRUE(contains(error_of([&] {
+                         model.answer({.inputs = {{.name = "x", .shape = {2, 1}, .data = data}}});
+                       }),
+                       "the model returned 1 rows for a batch of 2 rows"));
+}
+
+// Another number would be what the model computes with.
+TEST_F(ModelTest, NumbersOfDataThatAnInputCannotHoldAreDamage) {
+  put_script(directory_.path() / "m", 1, "def forward(self, x):\n    return x\n");
+  const auto decode = [&](const char* type, data::Feature values) {
+    put_text(directory_.path() / "m" / "config.toml",
+             fmt::format("[[inputs]]\nname = \"x\"\ndatatype = \"{0}\"\nshape = [-1, -1]\n"
+                         "[[outputs]]\nname = \"y\"\ndatatype = \"{0}\"\nshape = [-1, -1]\n",
+                         type));
+    const Model model(directory_.path() / "m" / "1",
+                      read_model_config(directory_.path() / "m" / "config.toml"));
+    data::Example example;
+    example.features.insert_or_assign("x", std::move(values));
+    return model.codec().decode(example).tensors.at(0);
+  };
+  using Integers = data::Values<std::int64_t>;
+  using Reals = data::Values<float>;
+  const auto big = std::int64_t{1} << 40;
+  const std::vector<std::pair<const char*, data::Feature>> wrong = {
+      {"UINT8", Integers{300}}, {"UINT8", Integers{-1}},         {"INT32", Integers{1, big}},
+      {"INT64", Reals{1.7F}},   {"INT64", Reals{std::nanf("")}}, {"INT64", Reals{1e30F}},
+      {"FP16", Reals{1e30F}},   {"FP16", Integers{big}},         {"BOOL", Reals{1.7F}},
+      {"BOOL", Integers{300}}};
+  for (const auto& [type, values] : wrong)
+    EXPECT_TRUE(contains(error_of([&] { decode(type, values); }), std::string(" is no ") + type))
+        << type;
+  EXPECT_TRUE(contains(error_of([&] {
+                         decode("INT32", Integers{1, big});
+                       }),
+                       "feature 'x': 1099511627776 is no INT32"));
+  EXPECT_EQ(decode("UINT8", Integers{255})[0][0].item<int>(), 255);
+  EXPECT_EQ(decode("INT64", Reals{-3})[0][0].item<int>(), -3);
+  EXPECT_EQ(decode("BOOL", Integers{1})[0][0].item<bool>(), true);
+  EXPECT_TRUE(std::isinf(decode("FP16", Reals{INFINITY})[0][0].item<float>()));
 }
 
 TEST_F(ModelTest, TorchScriptCanHavePreprocessingOfTexts) {

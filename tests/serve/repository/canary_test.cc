@@ -113,6 +113,25 @@ TEST_F(Canaries, AnswerForAllWhenTheyArePromotedAlone) {
   EXPECT_EQ(repository_->roll_back("m").serving, 1);
 }
 
+TEST_F(Canaries, AreNoneThatThePolicyLeavesOut) {
+  put_text(model_ / "config.toml",
+           std::string("version_policy = \"1,3\"\nnew_version_percent = 10\n") + kConstantConfig);
+  for (const int number : {1, 2, 3}) put_constant(model_, number, number);
+  start();
+  wait_for(3);
+  EXPECT_EQ(error_of([&] { repository_->set_canary("m", 2, 100); }),
+            "model 'm': version_policy in config.toml lists 1, 3, and not version 2: expected it "
+            "there first");
+  EXPECT_EQ(ask(), 3);
+  repository_->set_canary("m", 2, 50);  // by a word of its own
+  wait_until([&] { return version(2).state == VersionState::ready; });
+  repository_->set_canary("m", 2, 0);
+  put_constant(model_, 5, 5);
+  wait_until([&] { return version(5).state == VersionState::waiting; });
+  EXPECT_EQ(repository_->status("m").canary, 0);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(), 3);
+}
+
 TEST_F(Canaries, AnswerWhereNothingElseIsThere) {
   start_with_half_for_the_second();
   repository_.reset();
