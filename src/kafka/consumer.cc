@@ -190,8 +190,8 @@ class Consumer::Impl : private Client {
     self->next_.clear();
     self->assigned_.clear();
     self->at_end_.clear();
-    self->are_down_ = false;
     self->has_joined_ = event == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+    if (self->has_joined_) self->are_down_ = false;
     if (!self->has_joined_) {
       rd_kafka_assign(self->get(), nullptr);
       return;

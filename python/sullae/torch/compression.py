@@ -4,6 +4,8 @@ from typing import Any, Tuple
 
 import torch
 
+from ..errors import InputError
+
 
 class Compressor:
     """A way to make a tensor smaller and back again; derive from it for one of your own."""
