@@ -54,8 +54,24 @@ void load_module(torch::nn::Module& module, const std::vector<torch::Tensor>& st
   std::size_t next = 0;
   for_each_tensor(module, [&](const std::string&, const torch::Tensor& tensor, bool) {
     const torch::Tensor& its = stored[next++];
+    // Where it is: others, such as an optimizer of parts, may have it as a part of their memory.
+    if (tensor.is_non_overlapping_and_dense() && !tensor.is_inference()) {
+      tensor.copy_(its);
+      return;
+    }
     const bool fits = its.scalar_type() == tensor.scalar_type() && its.device() == tensor.device();
     tensor.set_data(fits ? its : torch::empty_like(tensor).copy_(its));
+  });
+}
+
+// What is divided among ranks has no memory here until it is used.
+void check_is_here(torch::nn::Module& module) {
+  for_each_tensor(module, [&](const std::string& name, const torch::Tensor& tensor, bool) {
+    if (tensor.numel() == 0 || tensor.is_meta() || tensor.storage().data() != nullptr) return;
+    throw InputError(fmt::format(
+        "load_checkpoint: '{}' is divided among ranks: expected load_checkpoint(file, module, "
+        "optimizer), with the ShardedOptimizer",
+        name));
   });
 }
 
@@ -85,6 +101,7 @@ void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module&
 
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer) {
+  check_is_here(module);
   LazyArchive lazy(file);
   auto& archive = lazy.archive();
   const auto stored = stored_tensors(archive, module, file.string());

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "sullae/error.h"
 #include "torch/archive_bytes.h"
@@ -84,11 +85,20 @@ void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optim
   torch::serialize::InputArchive state;
   archive.read("state", state);
   move_tensors(state, device_of(optimizer));
+  // libtorch adds to what is there: parameters that have no state in the archive would keep theirs.
+  auto before = std::exchange(optimizer.state(), {});
   try {
     optimizer.load(state);
   } catch (const c10::Error& error) {
+    optimizer.state() = std::move(before);
     throw InputError(
         fmt::format("the optimizer's state does not fit: {}", error.what_without_backtrace()));
+  }
+  // Adagrad makes all states when it is made, also of parameters without elements, and cannot step without.
+  if (dynamic_cast<torch::optim::Adagrad*>(&optimizer) != nullptr) {
+    for (auto& [parameter, its] : before) {
+      if (optimizer.state().count(parameter) == 0) optimizer.state()[parameter] = std::move(its);
+    }
   }
   load_options(archive, optimizer);
 }

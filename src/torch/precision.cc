@@ -63,9 +63,9 @@ void LossScaler::update(bool finite) {
   constexpr double kLeast = 1.0 / 65536;
   constexpr double kMost = 1ULL << 40;
   if (!finite) {
-    scale_ = std::max(scale_ / 2, kLeast);
+    scale_ = std::max(scale_ / 2, std::min(scale_, kLeast));
     good_steps_ = 0;
-  } else if (++good_steps_ == options_.growth_interval) {
+  } else if (++good_steps_ >= options_.growth_interval) {
     scale_ = std::min(scale_ * 2, kMost);
     good_steps_ = 0;
   }

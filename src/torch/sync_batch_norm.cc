@@ -35,11 +35,17 @@ struct Statistics {
 
 Statistics statistics_of(const torch::Tensor& input, const World& world) {
   const std::int64_t channels = input.size(1);
+  if (channels == 0) throw InputError("sync_batch_norm: the input has no channels");
   // Squares of what 16 bits hold may be more than they hold.
   const torch::Tensor wide = input.element_size() < 4 ? input.to(torch::kFloat32) : input;
-  const auto count = torch::full({1}, static_cast<double>(input.numel() / channels),
-                                 input.options().dtype(torch::kFloat64));
-  auto sums = torch::cat({sum_by_channel(input), sum_by_channel(wide.square()), count});
+  const double own_count = static_cast<double>(input.numel() / channels);
+  const auto count = torch::full({1}, own_count, input.options().dtype(torch::kFloat64));
+  const auto sum = sum_by_channel(input);
+  // Of what is left beside this rank's mean: squares of large means would hide it.
+  const auto shift = (sum / std::max(own_count, 1.0)).to(wide.scalar_type());
+  const auto squares = sum_by_channel((wide - by_channel(shift, wide)).square());
+  const auto shifted = shift.to(torch::kFloat64);
+  auto sums = torch::cat({sum, squares + shifted * (2 * sum - own_count * shifted), count});
   allreduce(sums, ReduceOp::sum, world);
   Statistics statistics;
   statistics.count = sums[2 * channels].item<double>();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -52,7 +53,12 @@ class TopK final : public Compression {
     std::iota(order_.begin(), order_.end(), 0);
     std::nth_element(
         order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(k) - 1, order_.end(),
-        [&](std::int32_t a, std::int32_t b) { return std::abs(kept_[a]) > std::abs(kept_[b]); });
+        [&](std::int32_t a, std::int32_t b) { return size_of(kept_[a]) > size_of(kept_[b]); });
+  }
+
+  // What is no number travels first, so that all see it.
+  static float size_of(float value) {
+    return std::isnan(value) ? std::numeric_limits<float>::infinity() : std::abs(value);
   }
 
   double fraction_;

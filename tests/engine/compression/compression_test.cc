@@ -43,6 +43,24 @@ TEST(Compression, SixteenBitsRoundWhatTravels) {
   });
 }
 
+// Who skips a step for it must see it, and what comes after it is what it would have been.
+TEST(Compression, TopKShowsWhatIsNoNumber) {
+  run_ranks({.size = 2}, [](World& world) {
+    const std::shared_ptr<Compression> compression = make_compression("topk:0.1");
+    const auto reduced = [&](float odd) {
+      std::vector<float> values(100, 1.0F);
+      values[3] = odd;
+      world
+          .allreduce_async(values.data(), values.data(), values.size(), DataType::float32,
+                           ReduceOp::sum, {.name = "x", .compression = compression})
+          .wait();
+      return values[3];
+    };
+    EXPECT_TRUE(std::isnan(reduced(world.rank() == 0 ? std::nanf("") : 1.0F)));
+    EXPECT_GE(reduced(50.0F), 100.0F);
+  });
+}
+
 // Nothing is lost: what does not travel in one step does in a later one.
 TEST(Compression, TopKKeepsWhatDoesNotTravel) {
   run_ranks({.size = 2}, [](World& world) {
