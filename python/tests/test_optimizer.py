@@ -209,6 +209,8 @@ def test_mistakes():
     refused("0.weight more than once", sgd, named + named[:1])
     refused("updates 1 parameters that have no name", sgd, named[1:])
     refused("backward_passes_per_step: expected a number above 0", sgd, named, backward_passes_per_step=0)
+    refused("backward_passes_per_step: expected a number above 0, got 2.5", sgd, named, backward_passes_per_step=2.5)
+    refused("bucket_bytes: expected a number that is not negative, got -1", sgd, named, bucket_bytes=-1)
     refused("has no name that C\\+\\+ knows", sgd, named, compression=object())
     refused("gradient_predivide_factor", sgd, named, op=hvd.Sum, gradient_predivide_factor=2.0)
     optimizer = hvd.DistributedOptimizer(sgd, named)

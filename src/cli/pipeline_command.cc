@@ -6,6 +6,7 @@
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/end_signals.h"
 #include "base/file.h"
@@ -140,10 +141,8 @@ class PipelineCommand final : public Command {
           log::warning("{}: {}", pipeline.name, error.what());
         }
       }
-      if (const Time next = schedule.next(std::max(now, last)); due > now && next != told) {
-        told = next;
-        log::info("{}: runs next at {}", pipeline.name, pipeline::to_text(next));
-      }
+      if (due > now && std::exchange(told, due) != due)
+        log::info("{}: runs next at {}", pipeline.name, pipeline::to_text(due));
       // Clocks are set: not one long wait.
       constexpr std::chrono::milliseconds kTurn{500};
       if (signals.come_within(due <= now ? std::chrono::milliseconds{0} : kTurn))

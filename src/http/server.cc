@@ -134,8 +134,11 @@ class Server::Impl final : public SessionHost {
   Handler& handler() override { return handler_; }
   Budget& budget() override { return budget_; }
   std::shared_ptr<void> begin_answer() override {
-    const std::lock_guard lock(answers_->mutex);
-    ++answers_->waiting;
+    {
+      const std::lock_guard lock(answers_->mutex);
+      ++answers_->waiting;
+    }
+    // Without the lock: where there is no memory for it, it is given back at once.
     return {nullptr, [answers = answers_](void*) {
               const std::lock_guard turn(answers->mutex);
               --answers->waiting;

@@ -147,8 +147,8 @@ void Client::ask(
 
 void Client::be_patient(Stall& stall) const {
   const auto why = [&] {
-    const auto problem = last_problem();
-    return problem.empty() ? std::string("brokers say nothing") : problem.substr(2);
+    const std::lock_guard lock(mutex_);
+    return problem_.empty() ? std::string("brokers say nothing") : problem_;
   };
   // What is under way is not given up for a moment's silence.
   constexpr std::chrono::seconds kGrace{5};

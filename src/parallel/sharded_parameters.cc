@@ -86,8 +86,8 @@ ShardedParameters::ShardedParameters(
   }
   const torch::NoGradGuard guard;
   // Each would go on with its own part of what differed.
-  for (const auto& item : each_once(parameters)) {
-    torch::Tensor values = item.value().detach();
+  for (const PlannedParameter& parameter : all_) {
+    torch::Tensor values = parameter.tensor.detach();
     broadcast(values, 0, world_);
   }
   limit_malloc();

@@ -1,7 +1,5 @@
 #include "sullae/elastic.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/Generator.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "sullae/adapter.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
+#include "torch/generator_state.h"
 
 namespace sullae::elastic {
 namespace {
@@ -35,30 +34,6 @@ constexpr std::int64_t kBroken = kNew + 1;
 struct Tracked {
   std::function<std::string()> save;
   std::function<void(const std::string&)> load;
-};
-
-// libtorch's generator of random numbers on the CPU; a tensor of its state takes longer to make than a small step.
-struct GeneratorState {
-  at::mt19937 engine;
-  // c10::optional or std::optional, by libtorch's version.
-  decltype(std::declval<at::CPUGeneratorImpl&>().next_float_normal_sample()) next_float;
-  decltype(std::declval<at::CPUGeneratorImpl&>().next_double_normal_sample()) next_double;
-
-  static at::CPUGeneratorImpl& generator() {
-    return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
-  }
-  static GeneratorState now() {
-    at::CPUGeneratorImpl& from = generator();
-    const std::lock_guard lock(from.mutex_);
-    return {from.engine(), from.next_float_normal_sample(), from.next_double_normal_sample()};
-  }
-  void put_back() const {
-    at::CPUGeneratorImpl& to = generator();
-    const std::lock_guard lock(to.mutex_);
-    to.set_engine(engine);
-    to.set_next_float_normal_sample(next_float);
-    to.set_next_double_normal_sample(next_double);
-  }
 };
 
 }  // namespace

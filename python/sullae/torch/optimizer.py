@@ -281,9 +281,11 @@ def DistributedOptimizer(  # noqa: N802
     if num_groups != 0:
         warnings.warn("num_groups: use groups", DeprecationWarning, stacklevel=2)
     _check_groups(groups)
-    for name, value in (("backward_passes_per_step", backward_passes_per_step), ("bucket_bytes", bucket_bytes)):
-        if not isinstance(value, int) or value <= 0:
-            raise InputError(f"{name}: {value!r}: expected a whole number above 0")
+    # NumPy's numbers are numbers, too.
+    if not hasattr(backward_passes_per_step, "__index__") or backward_passes_per_step <= 0:
+        raise InputError(f"backward_passes_per_step: expected a number above 0, got {backward_passes_per_step!r}")
+    if not hasattr(bucket_bytes, "__index__") or bucket_bytes < 0:
+        raise InputError(f"bucket_bytes: expected a number that is not negative, got {bucket_bytes!r}")
     if op == Adasum and process_set is not global_process_set:
         raise NotImplementedError("Adasum is for all ranks: expected no process_set")
     named = _named(optimizer, named_parameters)

@@ -1,6 +1,7 @@
 // config.toml of a model: how it is served, and what a TorchScript module does not say of itself.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -30,6 +31,10 @@ struct VersionPolicy {
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
   bool is_all() const { return latest == kAll; }
+  /// Whether there is a list, and the version is not in it.
+  bool leaves_out(std::int64_t version) const {
+    return !versions.empty() && std::ranges::find(versions, version) == versions.end();
+  }
 
   /// The newest so many; 0 where `versions` lists them.
   std::size_t latest = 1;

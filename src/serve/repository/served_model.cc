@@ -199,10 +199,8 @@ std::int64_t ServedModel::roll_back() {
   std::int64_t before = 0;
   auto lock = lock_with_ready([&] {
     auto left = candidates(found);
-    const auto& listed = config_.version_policy.versions;
     std::erase_if(left, [&](std::int64_t number) {
-      return unpromoted_.contains(number) ||
-             (!listed.empty() && std::ranges::find(listed, number) == listed.end());
+      return unpromoted_.contains(number) || config_.version_policy.leaves_out(number);
     });
     const auto newest = std::find_if(left.rbegin(), left.rend(),
                                      [&](std::int64_t number) { return number < serving_; });
@@ -234,12 +232,12 @@ void ServedModel::set_canary(std::int64_t number, int percent) {
     if (!found.contains(number) && !ends_canary)
       throw RequestError(Refusal::not_found,
                          fmt::format("model '{}' has no version {}", name_, number));
-    const auto& listed = config_.version_policy.versions;
-    if (percent == 100 && !listed.empty() && std::ranges::find(listed, number) == listed.end())
-      throw RequestError(Refusal::conflict,
-                         fmt::format("model '{}': version_policy in config.toml lists {}, and not "
-                                     "version {}: expected it there first",
-                                     name_, fmt::join(listed, ", "), number));
+    if (percent == 100 && config_.version_policy.leaves_out(number))
+      throw RequestError(
+          Refusal::conflict,
+          fmt::format("model '{}': version_policy in config.toml lists {}, and not "
+                      "version {}: expected it there first",
+                      name_, fmt::join(config_.version_policy.versions, ", "), number));
     if (number == serving_ && percent > 0 && percent < 100)
       throw RequestError(Refusal::conflict,
                          fmt::format("model '{}': version {} answers already: expected another one "

@@ -114,7 +114,8 @@ std::set<std::int64_t> ServedModel::wanted(const std::set<std::int64_t>& numbers
       result.insert(*number);
   }
   if (canary_percent_ > 0 && numbers.contains(canary_)) result.insert(canary_);
-  if (!numbers.empty() && policy.versions.empty() && is_new(*numbers.rbegin(), answering))
+  if (!numbers.empty() && !policy.leaves_out(*numbers.rbegin()) &&
+      is_new(*numbers.rbegin(), answering))
     result.insert(*numbers.rbegin());
   // Canaries have a share of what another version answers.
   if (std::ranges::none_of(result, may_answer) && numbers.contains(answering))

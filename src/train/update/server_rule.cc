@@ -1,11 +1,16 @@
 #include "train/update/server_rule.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace sullae::train {
 
 void require_of_servers(bool holds, const std::string& what) {
   if (!holds) throw InputError("parameter servers (sullae run --ps): " + what);
+}
+
+void Objections::raise(const std::string& where) const {
+  require_of_servers(problems_.empty(), fmt::format("{}{}", where, fmt::join(problems_, "; ")));
 }
 
 void require_server_optimizer(const TrainOptions& options) {

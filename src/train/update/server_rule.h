@@ -4,11 +4,25 @@
 #include <torch/optim/optimizer.h>
 
 #include <string>
+#include <vector>
 
 #include "sullae/ps/options.h"
 #include "train/options.h"
 
 namespace sullae::train {
+
+/// What options ask of servers that these do not have, said together.
+class Objections {
+ public:
+  void require(bool holds, const char* what) {
+    if (!holds) problems_.emplace_back(what);
+  }
+  /// Throws InputError, with `where` in front of them, where there are some.
+  void raise(const std::string& where = {}) const;
+
+ private:
+  std::vector<std::string> problems_;
+};
 
 /// Throws InputError.
 void require_of_servers(bool holds, const std::string& what);

@@ -1,11 +1,8 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <atomic>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "base/environment.h"
 #include "ps/endpoints.h"
@@ -22,21 +19,19 @@ namespace sullae::train {
 namespace {
 
 void check_for_servers(const TrainOptions& options) {
-  std::vector<std::string> problems;
-  const auto require = [&](bool holds, const char* what) {
-    if (!holds) problems.emplace_back(what);
-  };
-  require(options.shard == "none", "they hold the optimizer: --shard divides it among ranks");
-  require(!parse_local_sgd(options.local_sgd).enabled(),
-          "they hold the weights: --local-sgd averages those of ranks");
-  require(options.compression == "none", "do not go with --compression");
-  require(options.precision == "float32", "hold float32: do not go with --precision");
-  require(options.clip_norm == 0, "do not clip: add --clip-norm 0");
-  require(!options.sync_batch_norm,
-          "ranks step by themselves: --sync-batch-norm has them wait for each other");
-  require(options.weight_decay == 0 || options.decay_all,
-          "decay all parameters or none: add --decay-all, or --weight-decay 0");
-  require_of_servers(problems.empty(), fmt::format("{}", fmt::join(problems, "; ")));
+  Objections objections;
+  objections.require(options.shard == "none",
+                     "they hold the optimizer: --shard divides it among ranks");
+  objections.require(!parse_local_sgd(options.local_sgd).enabled(),
+                     "they hold the weights: --local-sgd averages those of ranks");
+  objections.require(options.compression == "none", "do not go with --compression");
+  objections.require(options.precision == "float32", "hold float32: do not go with --precision");
+  objections.require(options.clip_norm == 0, "do not clip: add --clip-norm 0");
+  objections.require(!options.sync_batch_norm,
+                     "ranks step by themselves: --sync-batch-norm has them wait for each other");
+  objections.require(options.weight_decay == 0 || options.decay_all,
+                     "decay all parameters or none: add --decay-all, or --weight-decay 0");
+  objections.raise();
 }
 
 class ServerUpdate final : public GatheredUpdate {

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <optional>
@@ -21,22 +20,20 @@ namespace sullae::train {
 namespace {
 
 void check_for_tables(const TrainOptions& options) {
-  std::vector<std::string> problems;
-  const auto require = [&](bool holds, const char* what) {
-    if (!holds) problems.emplace_back(what);
-  };
-  require(options.shard == "none", "does not go with --shard");
-  require(!parse_local_sgd(options.local_sgd).enabled(), "does not go with --local-sgd");
-  require(options.precision == "float32", "servers hold float32: does not go with --precision");
-  require(options.clip_norm == 0, "servers have a part of the norm: add --clip-norm 0");
-  require(options.scale_up == 1, "does not go with --scale-up");
-  require(options.optimizer != "sgd" || options.momentum == 0,
-          "rows without a gradient have no momentum, which with ranks alone they have: add "
-          "--momentum 0");
-  require(options.weight_decay == 0,
-          "rows without a gradient would not decay: add --weight-decay 0");
-  require_of_servers(problems.empty(),
-                     fmt::format("--ps-mode ps-sparse: {}", fmt::join(problems, "; ")));
+  Objections objections;
+  objections.require(options.shard == "none", "does not go with --shard");
+  objections.require(!parse_local_sgd(options.local_sgd).enabled(), "does not go with --local-sgd");
+  objections.require(options.precision == "float32",
+                     "servers hold float32: does not go with --precision");
+  objections.require(options.clip_norm == 0, "servers have a part of the norm: add --clip-norm 0");
+  objections.require(options.scale_up == 1, "does not go with --scale-up");
+  objections.require(
+      options.optimizer != "sgd" || options.momentum == 0,
+      "rows without a gradient have no momentum, which with ranks alone they have: add "
+      "--momentum 0");
+  objections.require(options.weight_decay == 0,
+                     "rows without a gradient would not decay: add --weight-decay 0");
+  objections.raise("--ps-mode ps-sparse: ");
 }
 
 class Rows final : public RowSource {

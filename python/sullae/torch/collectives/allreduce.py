@@ -84,8 +84,7 @@ def grouped_allreduce_async_(
 ) -> Handle:
     """Several in place, of one type, under one name, that complete together."""
     op = chosen(op, average)
-    tensors = listed(tensors)
-    check_in_place(*tensors)
+    tensors = listed(tensors, check_in_place)
     handle = _start_allreduce(tensors, tensors, name, op, prescale_factor, postscale_factor, process_set)
     return Handle(handle, lambda _: tensors)
 

@@ -1,6 +1,6 @@
 """What an operation under way is known by, and what it takes."""
 
-from typing import Any, Callable, Iterable, List
+from typing import Any, Callable, Iterable, List, Optional
 
 import torch
 
@@ -40,12 +40,12 @@ def first(results):
     return results[0]
 
 
-def listed(tensors: Any) -> List[torch.Tensor]:
-    """The tensors of a group."""
+def listed(tensors: Any, checked_by: Optional[Callable] = None) -> List[torch.Tensor]:
+    """The tensors of a group, which check(), or another, has looked at."""
     if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
         raise InputError(f"a group: a {type(tensors).__name__}: expected a list of tensors")
     tensors = list(tensors)
-    check(*tensors)
+    (checked_by or check)(*tensors)
     return tensors
 
 
