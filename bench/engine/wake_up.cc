@@ -1,4 +1,5 @@
-// The floor of an operation through the engine: two threads of this process hand a word to and fro, asleep while they wait.
+// The floor of an operation through the engine: two threads of this process hand a word to and fro,
+// asleep while they wait.
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -1,6 +1,8 @@
-// Usage: bench_gpu_step MODEL PRECISION BATCH STEPS: samples/s of the trainer's step, of what lies on the GPU already. MODEL is resnet50 (images
-// of 224 × 224, channels last, momentum) or gpt (GPT-2 with 124 million parameters, texts of 1024 pieces, AdamW), PRECISION float32, float16 or bfloat16.
-// Prints "samples_per_second X". Without a GPU it takes the processor, small images and short texts.
+// Usage: bench_gpu_step MODEL PRECISION BATCH STEPS: samples/s of the trainer's step, of what lies
+// on the GPU already. MODEL is resnet50 (images of 224 × 224, channels last, momentum) or gpt
+// (GPT-2 with 124 million parameters, texts of 1024 pieces, AdamW), PRECISION float32, float16 or
+// bfloat16. Prints "samples_per_second X". Without a GPU it takes the processor, small images and
+// short texts.
 #include <torch/torch.h>
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Messages of a topic, as fast as they come: by our consumer, by librdkafka alone, and as a window; and the brokers for it.
+// Messages of a topic, as fast as they come: by our consumer, by librdkafka alone, and as a window;
+// and the brokers for it.
 #include <fmt/format.h>
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>

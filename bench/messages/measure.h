@@ -1,5 +1,6 @@
-// How both programs of this benchmark measure: ranks 0 and 1 send a message to and fro, sizes from the command line.
-// A line "bytes microseconds" is half of a round trip, the median of several runs.
+// How both programs of this benchmark measure: ranks 0 and 1 send a message to and fro, sizes from
+// the command line. A line "bytes microseconds" is half of a round trip, the median of several
+// runs.
 #pragma once
 
 #include <algorithm>

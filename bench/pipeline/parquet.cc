@@ -1,4 +1,5 @@
-// What it takes to read a Parquet file: by us, as samples; by Arrow, a row after the other and in columns.
+// What it takes to read a Parquet file: by us, as samples; by Arrow, a row after the other and in
+// columns.
 //
 //   pipeline_parquet make FILE texts|pictures TABLE    a Parquet file of a table's texts (nsmc's, say), or of as many pictures' bytes
 //   pipeline_parquet samples|rows|columns FILE         {"samples_per_second": …, "megabytes_per_second": …}

@@ -1,5 +1,5 @@
-// How fast TFRecords are read and checked, against reading the same file and doing nothing: both from
-// the disk cache.
+// How fast TFRecords are read and checked, against reading the same file and doing nothing: both
+// from the disk cache.
 //
 //   pipeline_records FILE
 //

@@ -1,4 +1,5 @@
-// What a model of texts computes a second, when nothing else is to be done: texts are numbers in memory, in batches of about equal lengths.
+// What a model of texts computes a second, when nothing else is to be done: texts are numbers in
+// memory, in batches of about equal lengths.
 //   bench_model_speed MODEL DATA BATCH THREADS
 // Prints "samples_per_second", the best of three rounds.
 #include <fmt/format.h>

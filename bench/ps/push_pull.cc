@@ -1,9 +1,10 @@
 // A step of workers of parameter servers without a model, beside ZeroMQ that carries as much.
 //   bench_ps ours|zeromq MEGABYTES WORKERS SERVERS STEPS
 //   bench_ps slow STALENESS WORKERS SECONDS
-// Workers are threads of this process with a ZeroMQ context each, servers processes (`sullae ps`), and messages go over loopback. "ours" sends
-// gradients, has servers update with SGD, and receives values; "zeromq" sends as many bytes in messages of the same size to threads of this
-// process and receives as many, which nobody reads. Where SULLAE_PS_SERVERS lists servers, ours are those.
+// Workers are threads of this process with a ZeroMQ context each, servers processes (`sullae ps`),
+// and messages go over loopback. "ours" sends gradients, has servers update with SGD, and receives
+// values; "zeromq" sends as many bytes in messages of the same size to threads of this process and
+// receives as many, which nobody reads. Where SULLAE_PS_SERVERS lists servers, ours are those.
 // "slow" has workers that rest 10 ms a step, and one that rests five times as long.
 // Prints
 //   "steps_a_second": of all workers together, of "slow"; else

@@ -1,8 +1,7 @@
 // A step on a table of embeddings: rows are looked up, and their gradients sent.
 //   bench_ps_table ROWS DIMENSION TOUCHED SERVERS STEPS
-// The servers are processes (`sullae ps`), and messages go over loopback. The table has ROWS rows from the
-// beginning, of which each step touches TOUCHED, drawn anew; the rule is Adagrad.
-// Prints
+// The servers are processes (`sullae ps`), and messages go over loopback. The table has ROWS rows
+// from the beginning, of which each step touches TOUCHED, drawn anew; the rule is Adagrad. Prints
 //   "seconds": a step's, the median
 //   "bytes_a_step": as the loopback device counted them, of all steps together
 //   "bytes_needed": of the touched rows: each number and its row, there and back

@@ -1,4 +1,5 @@
-// Writes the TorchScript and the vocabulary of a Sullae checkpoint, for a peer that serves the same model.
+// Writes the TorchScript and the vocabulary of a Sullae checkpoint, for a peer that serves the same
+// model.
 //
 //   to_torchscript model.ckpt DIRECTORY
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// How both programs of this benchmark measure: 64 groups of the ranks, all different where there are ranks enough.
-// Lines "what microseconds": to make a group, and the first barrier in one.
+// How both programs of this benchmark measure: 64 groups of the ranks, all different where there
+// are ranks enough. Lines "what microseconds": to make a group, and the first barrier in one.
 #pragma once
 
 #include <algorithm>

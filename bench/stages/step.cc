@@ -1,7 +1,7 @@
 // Seconds a step of a model in stages:
 //   sullae run -np 2 bench_stages computing|sleeping gpipe|1f1b|interleaved MICRO_BATCHES STEPS
-// With one rank it is one process that accumulates the micro-batches. Stages sleep 4 ms forward and 8 ms backward, divided by
-// how many a rank has, or compute. Rank 0 prints {"seconds": median}.
+// With one rank it is one process that accumulates the micro-batches. Stages sleep 4 ms forward and
+// 8 ms backward, divided by how many a rank has, or compute. Rank 0 prints {"seconds": median}.
 #include <fmt/format.h>
 #include <torch/torch.h>
 

@@ -1,4 +1,5 @@
-// Usage: bench_step plain|to_none|wrapped: milliseconds of a training step of 30 × Linear(256, 256) with a batch of 16.
+// Usage: bench_step plain|to_none|wrapped: milliseconds of a training step of 30 × Linear(256, 256)
+// with a batch of 16.
 //
 // plain    libtorch alone, whose zero_grad() fills with zeros
 // to_none  libtorch alone, with gradients that are removed after each step

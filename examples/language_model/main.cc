@@ -1,5 +1,6 @@
-// A transformer that writes like the text that it reads, byte by byte, with Sullae's trainer: epochs, schedule, metrics,
-// checkpoints, resuming, progress, report, on any number of ranks; and then into service.
+// A transformer that writes like the text that it reads, byte by byte, with Sullae's trainer:
+// epochs, schedule, metrics, checkpoints, resuming, progress, report, on any number of ranks; and
+// then into service.
 //
 //   sullae run -np 2 ./train --text FILE --epochs 5       a text is made up where none is given
 //   sullae serve models
@@ -17,7 +18,8 @@ constexpr std::int64_t kTime = 64;    // bytes that the model sees
 constexpr std::int64_t kSize = 64;    // of a byte's vector
 constexpr std::int64_t kBytes = 256;  // different ones
 
-// Attention and a small network, each with a norm before and a sum after (A. Radford et al., 2019: GPT-2).
+// Attention and a small network, each with a norm before and a sum after (A. Radford et al., 2019:
+// GPT-2).
 struct BlockImpl : torch::nn::Module {
   BlockImpl() {
     norm1 = register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kSize})));

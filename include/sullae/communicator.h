@@ -22,8 +22,8 @@ class Group;
 /// Collectives over a fixed group of ranks, blocking. Every rank makes the same calls in the same
 /// order; one thread at a time may call. Counts are in elements. `in` and `out` may be the same
 /// buffer where both have the same size, and must not overlap otherwise. All throw PeerError,
-/// TimeoutError or MismatchError; after the first two the communicator is of no further use, and after the third
-/// it may be where several hosts have several ranks each (every call says so).
+/// TimeoutError or MismatchError; after the first two the communicator is of no further use, and
+/// after the third it may be where several hosts have several ranks each (every call says so).
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -53,13 +53,13 @@ class Communicator {
   virtual void alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                         std::span<const std::size_t> receive_counts, DataType type) = 0;
   virtual void barrier() = 0;
-  /// allreduce with ReduceOp::adasum of several tensors that lie one after another, each combined by
-  /// itself. Made of the collectives above.
+  /// allreduce with ReduceOp::adasum of several tensors that lie one after another, each combined
+  /// by itself. Made of the collectives above.
   virtual void adasum(const void* in, void* out, std::span<const std::size_t> tensors,
                       DataType type);
 
-  /// Messages between two ranks, the same as those of the World that this is a channel of: see World::send and
-  /// World::receive. Throw Error where the communicator was made without them.
+  /// Messages between two ranks, the same as those of the World that this is a channel of: see
+  /// World::send and World::receive. Throw Error where the communicator was made without them.
   void send(const void* data, std::size_t count, DataType type, int to, int tag = 0);
   int receive(void* data, std::size_t count, DataType type, int from, int tag = 0);
   void set_messages(std::shared_ptr<messages::Group> messages) { messages_ = std::move(messages); }
@@ -69,16 +69,17 @@ class Communicator {
   /// For allreduces from here on. Every rank must choose the same.
   virtual void set_allreduce_algorithm(const std::string& name) { static_cast<void>(name); }
 
-  /// Ends the collective that other ranks wait in, or the next that they call, for `reason`: with a PeerError of `rank`, one of the world's
-  /// that cannot go on, or where none is named with a MismatchError. For one that is made of several; it is of no further use after this.
+  /// Ends the collective that other ranks wait in, or the next that they call, for `reason`: with a
+  /// PeerError of `rank`, one of the world's that cannot go on, or where none is named with a
+  /// MismatchError. For one that is made of several; it is of no further use after this.
   virtual void fail(std::string_view reason, std::optional<int> rank) {
     static_cast<void>(reason);
     static_cast<void>(rank);
   }
 
-  /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ (`plan`
-  /// tells equal names apart, `turn` repetitions of the same) get a MismatchError that shows them. A
-  /// communicator may ignore it.
+  /// What the operations from here on are part of; empty: nothing. Ranks whose labels differ
+  /// (`plan` tells equal names apart, `turn` repetitions of the same) get a MismatchError that
+  /// shows them. A communicator may ignore it.
   virtual void set_label(std::string_view name, std::uint64_t plan, unsigned turn) {
     static_cast<void>(name);
     static_cast<void>(plan);

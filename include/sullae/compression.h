@@ -32,8 +32,8 @@ class Compression {
   virtual ~Compression() = default;
   /// With its parameters; ranks must agree on it.
   virtual std::string name() const = 0;
-  /// `values` become the sum or the average over all ranks, or what the policy makes of it; the same
-  /// bits on every rank. Every rank calls it with the same count and op. Throws what the
+  /// `values` become the sum or the average over all ranks, or what the policy makes of it; the
+  /// same bits on every rank. Every rank calls it with the same count and op. Throws what the
   /// communicator throws.
   virtual void allreduce(Communicator& ranks, float* values, std::size_t count, ReduceOp op) = 0;
 };
@@ -47,8 +47,8 @@ void register_compression(std::string name, CompressionMaker maker);
 
 /// "float16" or "bfloat16" (values are rounded before they travel, sums on the way), or
 /// "topk:FRACTION" (the largest values of each rank travel; the others are kept and added to the
-/// next step's: error feedback, S. U. Stich et al., 2018). Null for "" and "none". Throws InputError
-/// for another name, with those that there are.
+/// next step's: error feedback, S. U. Stich et al., 2018). Null for "" and "none". Throws
+/// InputError for another name, with those that there are.
 std::unique_ptr<Compression> make_compression(std::string_view name);
 std::vector<std::string> compression_names();
 

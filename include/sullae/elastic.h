@@ -32,20 +32,22 @@ struct Change {
   std::chrono::milliseconds pause{0};
 };
 
-/// What all ranks have alike after each step, and a rank that comes is given: the model, the optimizer, and whatever else the
-/// program tracks. A step changes it on all ranks or on none: where a world fails in the middle of one, ranks that have
-/// not taken the step are given the state of those that have, and what the forward pass has changed (buffers, such as
-/// BatchNorm's, and the generator of random numbers) is put back. Used by the thread that trains.
+/// What all ranks have alike after each step, and a rank that comes is given: the model, the
+/// optimizer, and whatever else the program tracks. A step changes it on all ranks or on none:
+/// where a world fails in the middle of one, ranks that have not taken the step are given the state
+/// of those that have, and what the forward pass has changed (buffers, such as BatchNorm's, and the
+/// generator of random numbers) is put back. Used by the thread that trains.
 class State {
  public:
-  /// Both must outlive it. `optimizer` is the one that updates the model's parameters, and not what wraps it.
+  /// Both must outlive it. `optimizer` is the one that updates the model's parameters, and not what
+  /// wraps it.
   State(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// `value`, a number, a text, or what `save` makes a text of and `load` takes one, is given to ranks that come, too.
-  /// Before run(); the same names on all ranks.
+  /// `value`, a number, a text, or what `save` makes a text of and `load` takes one, is given to
+  /// ranks that come, too. Before run(); the same names on all ranks.
   template <class T>
   void track(const std::string& name, T& value) {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -64,17 +66,17 @@ class State {
   void track(const std::string& name, std::function<std::string()> save,
              std::function<void(const std::string&)> load);
 
-  /// Tensors that are neither the model's nor the optimizer's, such as master weights; as many, of the same shapes, on all
-  /// ranks.
+  /// Tensors that are neither the model's nor the optimizer's, such as master weights; as many, of
+  /// the same shapes, on all ranks.
   void track_tensors(const std::string& name, std::function<std::vector<torch::Tensor>()> tensors);
   /// From now on `optimizer` is the one that updates the parameters; on all ranks alike.
   void use(torch::optim::Optimizer& optimizer);
 
-  /// After each step, on every rank alike: what is tracked is that of the step. Where somebody comes or goes it
-  /// throws Interrupted, on all ranks after the same step, which run() takes.
+  /// After each step, on every rank alike: what is tracked is that of the step. Where somebody
+  /// comes or goes it throws Interrupted, on all ranks after the same step, which run() takes.
   void step_done();
-  /// The same question between two steps, where a test, say, takes long: on every rank equally often. What is tracked is that of the last
-  /// step.
+  /// The same question between two steps, where a test, say, takes long: on every rank equally
+  /// often. What is tracked is that of the last step.
   void ask();
   /// Steps so far.
   std::int64_t steps() const;
@@ -105,7 +107,8 @@ class Interrupted : public Error {
 
 enum class Outcome {
   finished,  ///< `train` returned
-  left,  ///< this process was asked to go (SIGTERM, or its host is wanted back), and the others go on: end it
+  left,  ///< this process was asked to go (SIGTERM, or its host is wanted back), and the others go
+         ///< on: end it
 };
 
 /// Whether `sullae run` has started this process for an elastic job.
@@ -121,14 +124,17 @@ struct Limits {
   int max = 0;  ///< 0: as many as there are
 };
 
-/// Calls `train` with the world, and again with another one, from the state of the last step that all took, whenever ranks
-/// have come or gone. Everything that is made from a world, such as optimizers, samplers and process sets, is made within
-/// `train`. Load libraries and data before: the others go on until this process is ready.
+/// Calls `train` with the world, and again with another one, from the state of the last step that
+/// all took, whenever ranks have come or gone. Everything that is made from a world, such as
+/// optimizers, samplers and process sets, is made within `train`. Load libraries and data before:
+/// the others go on until this process is ready.
 ///
-/// In a job that is not elastic `train` is called once. Exceptions that are not of the world's failure, such as those of the
-/// program and MismatchError, come out, and end this rank alone; that of a world that cannot be replaced, too.
+/// In a job that is not elastic `train` is called once. Exceptions that are not of the world's
+/// failure, such as those of the program and MismatchError, come out, and end this rank alone; that
+/// of a world that cannot be replaced, too.
 ///
-/// `sullae run` starts ranks and knows nothing of `limits`: a job that may have fewer or more of them, by its --min-np and
+/// `sullae run` starts ranks and knows nothing of `limits`: a job that may have fewer or more of
+/// them, by its --min-np and
 /// --max-np, or -np, ends on all ranks with InputError before `train` is called.
 Outcome run(State& state, const Limits& limits, const std::function<void(World& world)>& train);
 Outcome run(State& state, const std::function<void(World& world)>& train);

@@ -11,8 +11,8 @@
 
 namespace sullae {
 
-/// A topic of Kafka whose messages are samples with labels. A message's key is the sample's: another message of this key takes its place,
-/// and one without a value takes it back.
+/// A topic of Kafka whose messages are samples with labels. A message's key is the sample's:
+/// another message of this key takes its place, and one without a value takes it back.
 struct OnlineSource {
   /// "kafka://HOST:PORT[,…]/TOPIC"; empty for none.
   std::string topic = {};
@@ -40,12 +40,13 @@ struct OnlineOptions {
   OnlineSource source = {};
 };
 
-/// Trains the models of a repository further whenever enough samples have been corrected, and publishes a new
-/// version where it is better: what `sullae online` does. Each model's config.toml says when and how ([online]). Runs
-/// until `stop` of rank 0 is requested, or with `once` until what has changed is trained; a round that has begun
-/// is not cut short. Collective: all ranks of `world` call it. Throws InputError for a folder or a model that is not
-/// there or that another process looks after; what goes wrong in a round is recorded and logged instead, and
-/// thrown only where there are several ranks, or, with `once`, at the end, on rank 0: Error.
+/// Trains the models of a repository further whenever enough samples have been corrected, and
+/// publishes a new version where it is better: what `sullae online` does. Each model's config.toml
+/// says when and how ([online]). Runs until `stop` of rank 0 is requested, or with `once` until
+/// what has changed is trained; a round that has begun is not cut short. Collective: all ranks of
+/// `world` call it. Throws InputError for a folder or a model that is not there or that another
+/// process looks after; what goes wrong in a round is recorded and logged instead, and thrown only
+/// where there are several ranks, or, with `once`, at the end, on rank 0: Error.
 void learn_online(const OnlineOptions& options, const World& world = sullae::world(),
                   const std::stop_token& stop = {});
 

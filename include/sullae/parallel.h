@@ -1,5 +1,5 @@
-// Models larger than a process: ranks as a grid, an optimizer whose state is divided among them, layers in parts, and
-// models in stages.
+// Models larger than a process: ranks as a grid, an optimizer whose state is divided among them,
+// layers in parts, and models in stages.
 #pragma once
 
 #include "sullae/parallel/differentiable_collectives.h"  // IWYU pragma: export

@@ -1,4 +1,5 @@
-// Parameter servers: processes that hold the parameters and update them, so that workers need not wait for each other.
+// Parameter servers: processes that hold the parameters and update them, so that workers need not
+// wait for each other.
 //
 //   sullae::ps::ParameterServerOptimizer optimizer(model->named_parameters(), torch::optim::SGDOptions(0.1));
 //   ...

@@ -39,16 +39,17 @@ class Handle {
   /// True when wait() would return at once.
   bool done() const;
   /// Waits until the operation has completed on this rank and rethrows what it threw. An operation
-  /// ends by itself within SULLAE_TIMEOUT. The calling thread does what the background has not begun:
-  /// it runs operations, others' too, and their callbacks, so it must hold no lock that a callback takes.
+  /// ends by itself within SULLAE_TIMEOUT. The calling thread does what the background has not
+  /// begun: it runs operations, others' too, and their callbacks, so it must hold no lock that a
+  /// callback takes.
   void wait() const;
   /// Only waits, for at most `limit`; false when it has not completed by then.
   bool wait_for(std::chrono::milliseconds limit) const;
-  /// Calls `callback` when the operation is done, with its error or null: in the thread that ran it,
-  /// which it must not keep, or at once in this one when it is done already. It must not throw.
+  /// Calls `callback` when the operation is done, with its error or null: in the thread that ran
+  /// it, which it must not keep, or at once in this one when it is done already. It must not throw.
   void then(std::function<void(std::exception_ptr)> callback) const;
-  /// Of a receive that has completed: the rank that sent the message; of World::join_async(): the last rank to join. Throws
-  /// Error for anything else.
+  /// Of a receive that has completed: the rank that sent the message; of World::join_async(): the
+  /// last rank to join. Throws Error for anything else.
   int source() const;
 
  private:
@@ -87,7 +88,8 @@ struct AsyncOptions {
   /// Without one it is named after how many of its kind came before it, so that operations without
   /// names must be submitted in the same order on every rank.
   std::string name = {};
-  /// allreduce of numbers: factors for what goes in and what comes out. Of integers what is before the point remains.
+  /// allreduce of numbers: factors for what goes in and what comes out. Of integers what is before
+  /// the point remains.
   double prescale = 1.0;
   double postscale = 1.0;
   /// allreduce of float32, sum or average: how the tensor travels; see sullae/compression.h. One
@@ -95,7 +97,8 @@ struct AsyncOptions {
   std::shared_ptr<Compression> compression = {};
   /// The shape of what the memory holds, as text; ranks must agree on it. Adapters set it.
   std::string shape = {};
-  /// Ranks that have joined submit it as the others do, and it waits for them: they follow with values of their own.
+  /// Ranks that have joined submit it as the others do, and it waits for them: they follow with
+  /// values of their own.
   bool joined_too = false;
 };
 
@@ -106,11 +109,12 @@ struct TensorBuffers {
   std::size_t count = 0;
 };
 
-/// A group of ranks that compute together. Objects are handles: copies refer to the same world, which has every
-/// connection, thread and segment, and which this rank leaves with leave(), with shutdown() where init() joined it, or
-/// when the last copy goes. A process may be in several worlds, and ranks may be threads of one process, each with a
-/// World of its own. What is made from a world (optimizers, process sets, samplers) keeps a copy: after leave() it
-/// throws Error instead of meeting nobody, and is to be made anew from the next world.
+/// A group of ranks that compute together. Objects are handles: copies refer to the same world,
+/// which has every connection, thread and segment, and which this rank leaves with leave(), with
+/// shutdown() where init() joined it, or when the last copy goes. A process may be in several
+/// worlds, and ranks may be threads of one process, each with a World of its own. What is made from
+/// a world (optimizers, process sets, samplers) keeps a copy: after leave() it throws Error instead
+/// of meeting nobody, and is to be made anew from the next world.
 ///
 /// Blocking collectives must be called by every rank, in the same order on every rank. They run in
 /// the calling thread and may be called from any one thread at a time (others wait).
@@ -128,8 +132,8 @@ struct TensorBuffers {
 /// Every collective throws PeerError when a rank died or left, TimeoutError when one did not come
 /// in time, and MismatchError when ranks disagree about what to do. After the first two the World
 /// is of no further use: leave it, and join another; after the third, too, where several hosts have
-/// several ranks each and it was an allreduce, a broadcast or a barrier. Every call but those that ask for ranks throws Error after
-/// leave().
+/// several ranks each and it was an allreduce, a broadcast or a barrier. Every call but those that
+/// ask for ranks throws Error after leave().
 class World {
  public:
   /// Joins the world. Collective. Throws TimeoutError that names the rank which did not come,
@@ -142,8 +146,9 @@ class World {
   /// Whether both are handles of one world.
   bool operator==(const World&) const = default;
 
-  /// Completes what was submitted and leaves, for all copies. Calls that other threads are in end first, and receives
-  /// that have not ended throw Error. A second call does nothing. Throws Error in a callback of Handle::then().
+  /// Completes what was submitted and leaves, for all copies. Calls that other threads are in end
+  /// first, and receives that have not ended throw Error. A second call does nothing. Throws Error
+  /// in a callback of Handle::then().
   void leave() const;
   /// Whether leave() was called.
   bool has_left() const;
@@ -163,10 +168,11 @@ class World {
   /// several ranks, "self" for a world of one.
   std::string backend() const;
 
-  // Blocking collectives. Where there is a `shape` it is what the memory holds, as text: ranks must agree on it.
+  // Blocking collectives. Where there is a `shape` it is what the memory holds, as text: ranks must
+  // agree on it.
 
-  /// out[i] = the reduction of every rank's in[i]. Every rank receives the same bits. A minimum or maximum is not a
-  /// number where any rank's value is none.
+  /// out[i] = the reduction of every rank's in[i]. Every rank receives the same bits. A minimum or
+  /// maximum is not a number where any rank's value is none.
   void allreduce(const void* in, void* out, std::size_t count, DataType type,
                  ReduceOp op = ReduceOp::sum, std::string_view shape = {}) const;
   /// As allreduce, but only `root` receives; `out` is not touched elsewhere.
@@ -197,24 +203,27 @@ class World {
   /// Returns when every rank has called it.
   void barrier() const;
 
-  /// Messages between two ranks, which nobody else takes part in; any number of threads may call at the same time. A
-  /// receive gets the first message with its tag (at least 0) that the sender, or any, has sent and no earlier receive
-  /// got; messages of one rank with one tag arrive in order. It must expect as many elements, of the same type, as
-  /// were sent; else it throws MismatchError, as does the send where it has not ended by then.
+  /// Messages between two ranks, which nobody else takes part in; any number of threads may call at
+  /// the same time. A receive gets the first message with its tag (at least 0) that the sender, or
+  /// any, has sent and no earlier receive got; messages of one rank with one tag arrive in order.
+  /// It must expect as many elements, of the same type, as were sent; else it throws MismatchError,
+  /// as does the send where it has not ended by then.
   ///
-  /// send() returns when the memory may be used again: a message of up to 8 KiB may wait at its receiver for its
-  /// receive, a larger one waits in the sender's memory, so that two ranks which first send large messages to each
-  /// other wait for ever, which here means SULLAE_TIMEOUT. receive() returns the rank that the message came from.
+  /// send() returns when the memory may be used again: a message of up to 8 KiB may wait at its
+  /// receiver for its receive, a larger one waits in the sender's memory, so that two ranks which
+  /// first send large messages to each other wait for ever, which here means SULLAE_TIMEOUT.
+  /// receive() returns the rank that the message came from.
   ///
-  /// Both throw PeerError when the other rank died or left, and TimeoutError when it did not come in time.
+  /// Both throw PeerError when the other rank died or left, and TimeoutError when it did not come
+  /// in time.
   void send(const void* data, std::size_t count, DataType type, int to, int tag = 0) const;
   int receive(void* data, std::size_t count, DataType type, int from, int tag = 0) const;
   /// The same in the background: Handle::source() is what receive() returns.
   Handle send_async(const void* data, std::size_t count, DataType type, int to, int tag = 0) const;
   Handle receive_async(void* data, std::size_t count, DataType type, int from, int tag = 0) const;
 
-  /// The collectives in the background. Spans are copied; buffers must live until the handle is done.
-  /// What throws in a blocking collective is thrown by the handle, and InputError here.
+  /// The collectives in the background. Spans are copied; buffers must live until the handle is
+  /// done. What throws in a blocking collective is thrown by the handle, and InputError here.
   Handle allreduce_async(const void* in, void* out, std::size_t count, DataType type,
                          ReduceOp op = ReduceOp::sum, const AsyncOptions& options = {}) const;
   /// Several allreduces under one name that complete together.
@@ -235,11 +244,11 @@ class World {
                          const AsyncOptions& options = {}) const;
   Handle barrier_async(const AsyncOptions& options = {}) const;
   /// This rank has run out of data: until every rank has said so, it takes part with zeros in the
-  /// asynchronous sums and gathers of the others, whose other operations fail. Returns the last rank to join. Operations
-  /// without names are counted anew from there on.
+  /// asynchronous sums and gathers of the others, whose other operations fail. Returns the last
+  /// rank to join. Operations without names are counted anew from there on.
   int join() const;
-  /// Begins that; the handle's source is the last rank to join. Meanwhile this rank submits nothing but what is
-  /// AsyncOptions::joined_too.
+  /// Begins that; the handle's source is the last rank to join. Meanwhile this rank submits nothing
+  /// but what is AsyncOptions::joined_too.
   Handle join_async() const;
 
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one
@@ -281,8 +290,8 @@ class World {
 /// of one. Call it once, before the first collective, from the main thread. A second call returns
 /// the same world.
 World init();
-/// Leaves the world that init() joined, so that init() may be called again. What was made from the old world is to be
-/// made anew. Done at exit by itself.
+/// Leaves the world that init() joined, so that init() may be called again. What was made from the
+/// old world is to be made anew. Done at exit by itself.
 void shutdown();
 bool is_initialized();
 /// The world that init() joined. Throws Error before init().

@@ -61,24 +61,24 @@ torch::Tensor reducescatter(const torch::Tensor& tensor, ReduceOp op = ReduceOp:
 /// the order of ranks.
 torch::Tensor alltoall(const torch::Tensor& tensor, const World& world = sullae::world());
 
-// Messages between two ranks; see World::send. A tensor is received with the shape that it was sent with, or any of
-// as many elements.
+// Messages between two ranks; see World::send. A tensor is received with the shape that it was sent
+// with, or any of as many elements.
 
 /// `tensor` may be changed when it returns.
 void send(const torch::Tensor& tensor, int to, int tag = 0, const World& world = sullae::world());
 /// Into `tensor`. Returns the rank that sent it; `from` may be kAnySource.
 int receive(const torch::Tensor& tensor, int from, int tag = 0,
             const World& world = sullae::world());
-/// In the background. The tensor must be contiguous and in host memory, and is kept alive until the handle is done,
-/// up to which a sent one must not change. Throw InputError otherwise.
+/// In the background. The tensor must be contiguous and in host memory, and is kept alive until the
+/// handle is done, up to which a sent one must not change. Throw InputError otherwise.
 Handle send_async(const torch::Tensor& tensor, int to, int tag = 0,
                   const World& world = sullae::world());
 Handle receive_async(const torch::Tensor& tensor, int from, int tag = 0,
                      const World& world = sullae::world());
 
 /// The weighted mean over all ranks of each metric. `weight` is what this rank's values stand for,
-/// e.g. its number of samples: with 0 they count for nothing, and where all ranks have 0 the mean is no number. Throws
-/// MismatchError on every rank where their names differ.
+/// e.g. its number of samples: with 0 they count for nothing, and where all ranks have 0 the mean
+/// is no number. Throws MismatchError on every rank where their names differ.
 std::map<std::string, double> average_metrics(const std::map<std::string, double>& metrics,
                                               double weight = 1.0,
                                               const World& world = sullae::world());
@@ -104,24 +104,26 @@ struct DistributedOptimizerOptions {
   int backward_passes_per_step = 1;
   /// Gradients are reduced in buckets of about this size, while backward goes on.
   std::size_t bucket_bytes = std::size_t{4} << 20;
-  /// How dense float32 gradients travel: "float16", "bfloat16", "topk:0.01" or a policy of one's own;
-  /// see sullae/compression.h. Empty sends them as they are.
+  /// How dense float32 gradients travel: "float16", "bfloat16", "topk:0.01" or a policy of one's
+  /// own; see sullae/compression.h. Empty sends them as they are.
   std::string compression = {};
   /// Sparse gradients travel as dense ones: faster where most rows of a table are touched.
   bool sparse_as_dense = false;
-  /// Reduces buckets while backward goes on; with false DistributedOptimizer begins with synchronize() or step(), as it has to where gradients
-  /// are made behind backward(), such as those of master weights.
+  /// Reduces buckets while backward goes on; with false DistributedOptimizer begins with
+  /// synchronize() or step(), as it has to where gradients are made behind backward(), such as
+  /// those of master weights.
   bool overlap = true;
-  /// backward() itself waits, the last of backward_passes_per_step, as PyTorch's DistributedDataParallel does: when it
-  /// returns, gradients are averages, which may be looked at, clipped or unscaled. What fails then is thrown by
-  /// synchronize(), step() or the next backward(). With false synchronize() and step() wait, so that what the program does
-  /// in between goes on while gradients travel: they must be left alone until then, also by libtorch's clip_grad_norm_(), whose
-  /// changes are not seen.
+  /// backward() itself waits, the last of backward_passes_per_step, as PyTorch's
+  /// DistributedDataParallel does: when it returns, gradients are averages, which may be looked at,
+  /// clipped or unscaled. What fails then is thrown by synchronize(), step() or the next
+  /// backward(). With false synchronize() and step() wait, so that what the program does in between
+  /// goes on while gradients travel: they must be left alone until then, also by libtorch's
+  /// clip_grad_norm_(), whose changes are not seen.
   bool after_backward = true;
 };
 
-/// What DistributedOptimizer does with gradients, for whoever steps otherwise: with an optimizer of another language, or in
-/// a loop of his own. See there, also for threads and errors.
+/// What DistributedOptimizer does with gradients, for whoever steps otherwise: with an optimizer of
+/// another language, or in a loop of his own. See there, also for threads and errors.
 class DistributedGradients {
  public:
   /// See DistributedOptimizer; `parameters` are all that will be updated.
@@ -142,7 +144,8 @@ class DistributedGradients {
   bool has_seen_gradients() const;
   /// From the next step on; the same on every rank.
   void set_backward_passes_per_step(int passes);
-  /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes what else is like a gradient.
+  /// See DistributedOptimizer::join(): `step` updates the parameters, `clear` removes what else is
+  /// like a gradient.
   int join(const std::function<void()>& step, const std::function<void()>& clear);
 
  private:
@@ -158,25 +161,27 @@ class DistributedGradients {
 /// computes the others. A parameter that got no gradient on some ranks counts as zero there; one
 /// that got none anywhere keeps none, as in one process. Sparse gradients (of embeddings) travel as
 /// rows and indices and stay sparse. Buckets start in one order on every rank and nothing is
-/// negotiated; where steps differ in which parameters have gradients, they are negotiated by name for
-/// a while instead, so that a gradient that is missing holds back no other. A rank that
-/// steps another optimizer than the others gets, as they do, a MismatchError with both buckets' names.
+/// negotiated; where steps differ in which parameters have gradients, they are negotiated by name
+/// for a while instead, so that a gradient that is missing holds back no other. A rank that steps
+/// another optimizer than the others gets, as they do, a MismatchError with both buckets' names.
 ///
 /// As in one process, gradients of several backward passes add up, whether they were planned
-/// (backward_passes_per_step spares reductions) or not, and may be cleared at any moment: a backward that is thrown
-/// away, a step that is left out, a discriminator's gradients from the generator's loss. All ranks must do so alike.
-/// With after_backward = false gradients may be under way between backward() and synchronize(), and must not be changed in another way:
-/// clip after synchronize(). A gradient is memory of its bucket, which the next backward writes to: keep its clone(). Where the parts of a batch are uneven, weight each rank's loss by its samples:
-/// loss * (own samples * size() / all samples).
+/// (backward_passes_per_step spares reductions) or not, and may be cleared at any moment: a
+/// backward that is thrown away, a step that is left out, a discriminator's gradients from the
+/// generator's loss. All ranks must do so alike. With after_backward = false gradients may be under
+/// way between backward() and synchronize(), and must not be changed in another way: clip after
+/// synchronize(). A gradient is memory of its bucket, which the next backward writes to: keep its
+/// clone(). Where the parts of a batch are uneven, weight each rank's loss by its samples: loss *
+/// (own samples * size() / all samples).
 ///
-/// A parameter belongs to one DistributedOptimizer at a time. Used by the thread that trains. Errors of the background
-/// are thrown by synchronize() and step().
+/// A parameter belongs to one DistributedOptimizer at a time. Used by the thread that trains.
+/// Errors of the background are thrown by synchronize() and step().
 class DistributedOptimizer {
  public:
-  /// `optimizer` must outlive this object. `parameters` are those that it updates, all and no others:
-  /// module->named_parameters(); with MixedPrecision those of the model. Collective. Throws InputError for a parameter of
-  /// an element type that cannot be reduced, and for one of another DistributedOptimizer, MismatchError on every rank
-  /// when their parameters are not the same.
+  /// `optimizer` must outlive this object. `parameters` are those that it updates, all and no
+  /// others: module->named_parameters(); with MixedPrecision those of the model. Collective. Throws
+  /// InputError for a parameter of an element type that cannot be reduced, and for one of another
+  /// DistributedOptimizer, MismatchError on every rank when their parameters are not the same.
   DistributedOptimizer(torch::optim::Optimizer& optimizer,
                        const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                        DistributedOptimizerOptions options = {},
@@ -189,17 +194,20 @@ class DistributedOptimizer {
   void synchronize();
   /// synchronize(), unless that was done since the last backward, then the optimizer's own step.
   void step();
-  /// The same for optimizers that evaluate the model themselves, as torch::optim::LBFGS does: `closure` clears gradients, runs backward()
-  /// and returns the loss, which is averaged (or summed) over the ranks as gradients are, so that all search alike. Returns what the optimizer returns. Not with
-  /// adasum, nor with join().
+  /// The same for optimizers that evaluate the model themselves, as torch::optim::LBFGS does:
+  /// `closure` clears gradients, runs backward() and returns the loss, which is averaged (or
+  /// summed) over the ranks as gradients are, so that all search alike. Returns what the optimizer
+  /// returns. Not with adasum, nor with join().
   torch::Tensor step(const torch::optim::Optimizer::LossClosure& closure);
-  /// This rank has run out of data: until every rank has called join(), it takes part in the others'
-  /// steps with gradients of zero (an average still divides by all ranks) and makes the same steps. What the
-  /// program does around step(), such as clipping, or a schedule of the learning rate, it cannot repeat; nor more than one
-  /// reduction a step: so in the end all ranks take the parameters and the optimizer's state of the last rank to join. Returns
-  /// on every rank, with that rank.
+  /// This rank has run out of data: until every rank has called join(), it takes part in the
+  /// others' steps with gradients of zero (an average still divides by all ranks) and makes the
+  /// same steps. What the program does around step(), such as clipping, or a schedule of the
+  /// learning rate, it cannot repeat; nor more than one reduction a step: so in the end all ranks
+  /// take the parameters and the optimizer's state of the last rank to join. Returns on every rank,
+  /// with that rank.
   int join();
-  /// Removes all gradients, at any moment. The optimizer's and the module's own zero_grad() work as well.
+  /// Removes all gradients, at any moment. The optimizer's and the module's own zero_grad() work as
+  /// well.
   void zero_grad();
 
  private:
@@ -233,8 +241,9 @@ struct DistributedSamplerOptions {
 };
 
 /// The indices that this rank trains on in an epoch; all ranks together cover the data set. Also a
-/// libtorch sampler, for torch::data::make_data_loader, which takes a copy: copies share the epoch, and each
-/// reset(), with which a loader begins an epoch, goes on to the next one behind one of which samples were taken.
+/// libtorch sampler, for torch::data::make_data_loader, which takes a copy: copies share the epoch,
+/// and each reset(), with which a loader begins an epoch, goes on to the next one behind one of
+/// which samples were taken.
 class DistributedSampler : public torch::data::samplers::Sampler<> {
  public:
   /// Shards `dataset_size` samples among the ranks of `world`.

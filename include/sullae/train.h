@@ -8,7 +8,8 @@
 //   sullae::train::TensorData data({images, labels}, {test_images, test_labels});
 //   sullae::train::fit(net, objective, data, {.epochs = 3, .batch_size = 64, .checkpoint_dir = "checkpoints"});
 //
-// Under `sullae run -np 4` the same program trains on four processes, and gives what it gives on one.
+// Under `sullae run -np 4` the same program trains on four processes, and gives what it gives on
+// one.
 #pragma once
 
 #include "sullae/train/data.h"

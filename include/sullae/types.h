@@ -27,9 +27,9 @@ enum class DataType : std::uint8_t {
 
 /// How the values of all ranks become one. `average` divides the sum by the number of ranks; for
 /// integers it rounds towards zero, and `boolean` refuses it. For `boolean`, sum and max mean "or",
-/// product and min "and". Integers wrap around on overflow. `adasum`, for allreduce of floating-point
-/// values, adds what is orthogonal and averages what is alike, pair by pair of ranks (S. Maleki et al.,
-/// Scaling Distributed Training with Adaptive Summation, MLSys 2021).
+/// product and min "and". Integers wrap around on overflow. `adasum`, for allreduce of
+/// floating-point values, adds what is orthogonal and averages what is alike, pair by pair of ranks
+/// (S. Maleki et al., Scaling Distributed Training with Adaptive Summation, MLSys 2021).
 enum class ReduceOp : std::uint8_t { sum, average, min, max, product, adasum };
 
 /// Bytes of one element.

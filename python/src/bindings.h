@@ -1,4 +1,5 @@
-// The parts of the module `sullae._core`, a file each. What may wait for another rank releases the interpreter's lock.
+// The parts of the module `sullae._core`, a file each. What may wait for another rank releases the
+// interpreter's lock.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -18,7 +19,8 @@ void bind_run_log(pybind11::module_& module);
 
 using ReleaseLock = pybind11::call_guard<pybind11::gil_scoped_release>;
 
-/// Calls what may wait for long, without the interpreter's lock, and so that Ctrl-C is heard. Call it with the lock.
+/// Calls what may wait for long, without the interpreter's lock, and so that Ctrl-C is heard. Call
+/// it with the lock.
 template <class Call>
 auto call_interruptibly(const Call& call) {
   const Interruptible hears([] {

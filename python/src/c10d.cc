@@ -19,7 +19,8 @@ Deadline deadline() { return {settings().timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; 
 
 }  // namespace
 
-// torch/csrc/distributed/c10d holds its backends by intrusive pointers, and is bound by torch itself.
+// torch/csrc/distributed/c10d holds its backends by intrusive pointers, and is bound by torch
+// itself.
 void bind_c10d(py::module_& module) {
   py::module_::import("torch.distributed");
   py::class_<StoreServer, std::shared_ptr<StoreServer>>(module, "StoreServer")

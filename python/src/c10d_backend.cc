@@ -73,7 +73,8 @@ void C10dBackend::end_by(const Deadline& deadline) {
   }
 }
 
-// What is under way may call back into Python, and so need the interpreter's lock, which this thread may have.
+// What is under way may call back into Python, and so need the interpreter's lock, which this
+// thread may have.
 void C10dBackend::shutdown() {
   const auto end = [this] {
     world_.leave();
@@ -95,7 +96,8 @@ void C10dBackend::abort() {
 C10dBackend::Work C10dBackend::start(OpType type, Tensors results, const Way& way,
                                      Collectives collectives) {
   ++sequence_;
-  // The Work has them, too, and is the program's: to let go of a tensor of Python's takes the interpreter's lock.
+  // The Work has them, too, and is the program's: to let go of a tensor of Python's takes the
+  // interpreter's lock.
   const auto kept = std::make_shared<Collectives>(std::move(collectives));
   // The caller's, whose tensors these are, and not that of the thread that happens to run it.
   auto run = [kept, inference = c10::InferenceMode::is_enabled()](Communicator& ranks) {
@@ -210,7 +212,8 @@ C10dBackend::Work C10dBackend::receive(const at::Tensor& tensor, int from, int t
   return work_of(type, {tensor}, handle, keep(tensor, handle));
 }
 
-// Until the message has gone or come. Where the program has let go of the Work by then, the last to do so is a thread that may wait.
+// Until the message has gone or come. Where the program has let go of the Work by then, the last to
+// do so is a thread that may wait.
 std::shared_ptr<void> C10dBackend::keep(const at::Tensor& tensor, const Handle& handle) const {
   auto kept = std::make_shared<at::Tensor>(tensor);
   handle.then([kept, threads = threads_](const std::exception_ptr&) mutable {

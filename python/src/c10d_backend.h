@@ -19,9 +19,10 @@
 
 namespace sullae::python {
 
-/// Of one process group. Collectives run in their order on the World's planned path, in the background; those that the
-/// caller waits for anyway run in its own thread, in that same order: one rank may wait where another does not. Tensors are
-/// in host memory; those that are not contiguous are copied. Types that are only moved, and not reduced, may be any.
+/// Of one process group. Collectives run in their order on the World's planned path, in the
+/// background; those that the caller waits for anyway run in its own thread, in that same order:
+/// one rank may wait where another does not. Tensors are in host memory; those that are not
+/// contiguous are copied. Types that are only moved, and not reduced, may be any.
 class C10dBackend final : public c10d::Backend {
  public:
   /// `kept` lives as long as this: the rendezvous store, on the rank that serves it.
@@ -35,8 +36,9 @@ class C10dBackend final : public c10d::Backend {
   void shutdown();
   /// What is under way, here and on the other ranks, fails.
   void abort();
-  /// Before the interpreter ends, which ends threads that ask for its lock where they stand: of all groups of this process, what is
-  /// under way comes to its end, or fails after `limit`, and the groups are left; then as CallbackThreads::end_all().
+  /// Before the interpreter ends, which ends threads that ask for its lock where they stand: of all
+  /// groups of this process, what is under way comes to its end, or fails after `limit`, and the
+  /// groups are left; then as CallbackThreads::end_all().
   static void end_all(std::chrono::milliseconds limit);
 
   using Work = c10::intrusive_ptr<c10d::Work>;

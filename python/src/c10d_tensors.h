@@ -20,7 +20,8 @@ namespace sullae::python {
 using Tensors = std::vector<at::Tensor>;
 using Counts = std::vector<std::size_t>;
 
-// What the options of a call say of its way: whether the caller goes on meanwhile, and how long it waits at most.
+// What the options of a call say of its way: whether the caller goes on meanwhile, and how long it
+// waits at most.
 struct Way {
   bool in_background = true;
   std::chrono::milliseconds limit = kNoTimeout;
@@ -155,7 +156,8 @@ inline void check_types(const Tensors& tensors, const at::Tensor& like, const ch
   }
 }
 
-// One list of tensors, as lists of torch.distributed's are for what this rank does not take part in.
+// One list of tensors, as lists of torch.distributed's are for what this rank does not take part
+// in.
 inline const Tensors& list_of(const std::vector<Tensors>& lists, const char* what) {
   if (lists.size() == 1) return lists[0];
   throw InputError(fmt::format("{}: {} lists of tensors: expected one", what, lists.size()));

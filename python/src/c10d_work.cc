@@ -61,7 +61,8 @@ c10::intrusive_ptr<Future> C10dWork::getFuture() {
     complete(*future_, results_, exception());
     return future_;
   }
-  // Not this object, whose last reference may be Python's: to let it go takes the interpreter's lock.
+  // Not this object, whose last reference may be Python's: to let it go takes the interpreter's
+  // lock.
   handle_.then([future = future_, results = results_, kept = kept_,
                 threads = threads_](const std::exception_ptr& error) mutable {
     threads->post([future = std::move(future), results = std::move(results), kept = std::move(kept),

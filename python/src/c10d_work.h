@@ -12,7 +12,8 @@
 
 namespace sullae::python {
 
-/// Any thread may call. Its future completes in one of `threads`, where its callbacks may wait for other operations.
+/// Any thread may call. Its future completes in one of `threads`, where its callbacks may wait for
+/// other operations.
 class C10dWork final : public c10d::Work {
  public:
   /// `kept` is what the operation reads and writes. Waits that name no limit have `limit`.

@@ -30,7 +30,8 @@ struct CallbackThreads::State {
 
 namespace {
 
-// What holds objects of Python's and will not be called must not be destroyed either, which would take the interpreter's lock.
+// What holds objects of Python's and will not be called must not be destroyed either, which would
+// take the interpreter's lock.
 void leak(Callback callback) { new Callback(std::move(callback)); }
 
 // The one whose threads include the calling one.

@@ -7,8 +7,9 @@
 
 namespace sullae::python {
 
-/// A callback may wait for an operation whose end is another callback, as those of DDP's communication hooks do: none of
-/// them waits for a thread that another one has. Any thread may call.
+/// A callback may wait for an operation whose end is another callback, as those of DDP's
+/// communication hooks do: none of them waits for a thread that another one has. Any thread may
+/// call.
 class CallbackThreads {
  public:
   CallbackThreads();
@@ -21,8 +22,9 @@ class CallbackThreads {
   void post(std::function<void()> callback);
   /// Returns when all that was posted has been called; in one of these threads, at once.
   void stop();
-  /// Before the interpreter ends, which ends threads that ask for its lock where they stand: of all objects, what is called
-  /// comes to its end, for at most `limit`, and what was posted, or is from here on, is not called any more.
+  /// Before the interpreter ends, which ends threads that ask for its lock where they stand: of all
+  /// objects, what is called comes to its end, for at most `limit`, and what was posted, or is from
+  /// here on, is not called any more.
   static void end_all(std::chrono::milliseconds limit);
 
   struct State;

@@ -23,9 +23,10 @@ struct Operation {
   bool observed = false;  // it has been seen to be done
 };
 
-// Operations from their submission until Python has seen their end. For two reasons: a name means one operation at a time;
-// and whoever drops the last reference to a tensor that Python owns needs the interpreter's lock, for which the engine's
-// thread would wait while Python computes. Guarded by that lock.
+// Operations from their submission until Python has seen their end. For two reasons: a name means
+// one operation at a time; and whoever drops the last reference to a tensor that Python owns needs
+// the interpreter's lock, for which the engine's thread would wait while Python computes. Guarded
+// by that lock.
 class UnderWay {
  public:
   bool has(const World& world, const std::string& name) const {

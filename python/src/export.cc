@@ -28,7 +28,8 @@ std::vector<ServedTensor> tensors_of(const Tensors& given) {
   return tensors;
 }
 
-// What is exported is TorchScript's bytes, or the file of a package. Gives a text: Python's paths make one slash of "s3://".
+// What is exported is TorchScript's bytes, or the file of a package. Gives a text: Python's paths
+// make one slash of "s3://".
 std::string export_model(
     const std::variant<py::bytes, std::string>& model, const std::filesystem::path& repository,
     const std::string& name, const Tensors& inputs, const Tensors& outputs, int max_batch_size,

@@ -1,4 +1,5 @@
-// sullae._core: C++ Sullae for the Python package, which documents it. Users import sullae, sullae.torch, ….
+// sullae._core: C++ Sullae for the Python package, which documents it. Users import sullae,
+// sullae.torch, ….
 #include "base/version.h"
 #include "bindings.h"
 #include "errors.h"

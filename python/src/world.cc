@@ -13,7 +13,8 @@ py::object& known_world() {
   return *known;
 }
 
-// The same object as long as it is the same world: to make one takes as long as to start an operation.
+// The same object as long as it is the same world: to make one takes as long as to start an
+// operation.
 py::object world_object() {
   py::object& known = known_world();
   World now = [] {

@@ -10,8 +10,8 @@
 
 namespace sullae {
 
-/// Writes what a program can do without: a full disk costs a curve its points, and not the training its end. Warns once, until
-/// it can write again. Used by one thread.
+/// Writes what a program can do without: a full disk costs a curve its points, and not the training
+/// its end. Warns once, until it can write again. Used by one thread.
 class BestEffort {
  public:
   /// The option that asked for what is written, and what goes on without it.

@@ -24,7 +24,8 @@ inline bool is_ignored(int signal) {
   return action.sa_handler == SIG_IGN;
 }
 
-/// Until there are EndSignals: the first one ends the program at once, also where it is process 1 of a container, whose default is to ignore them.
+/// Until there are EndSignals: the first one ends the program at once, also where it is process 1
+/// of a container, whose default is to ignore them.
 inline void end_at_once_on_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (is_ignored(signal)) continue;
@@ -36,12 +37,14 @@ inline void end_at_once_on_signals() {
   }
 }
 
-/// Whichever thread gets the signal: blocking it is not enough, since libraries have threads (OpenBLAS) before main()
-/// begins, which would end the program. A signal that the program was started to ignore it goes on ignoring. One at a time.
+/// Whichever thread gets the signal: blocking it is not enough, since libraries have threads
+/// (OpenBLAS) before main() begins, which would end the program. A signal that the program was
+/// started to ignore it goes on ignoring. One at a time.
 class EndSignals {
  public:
-  /// What another signal does, once one has come. Those of the first moments are the same request, which several have passed on:
-  /// timeout(1) and batch systems signal a process, its parent and its group.
+  /// What another signal does, once one has come. Those of the first moments are the same request,
+  /// which several have passed on: timeout(1) and batch systems signal a process, its parent and
+  /// its group.
   enum class Next { waits, ends_at_once };
   static constexpr std::chrono::milliseconds kSameRequest{200};
 

@@ -17,8 +17,8 @@ using Environment = std::function<std::optional<std::string>(std::string_view)>;
 /// The environment of this process. A variable that is set to the empty string counts as not set.
 Environment process_environment();
 
-// Each of these throws InputError that names the variable, its value and what was expected, and leaves `into` as it is
-// where the variable is not set.
+// Each of these throws InputError that names the variable, its value and what was expected, and
+// leaves `into` as it is where the variable is not set.
 
 enum class ZeroMeans { error, no_limit };
 

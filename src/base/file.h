@@ -42,8 +42,9 @@ class AtomicFile {
 /// What another process writes of an AtomicFile that is not committed yet. Used by one thread.
 class PartOfFile {
  public:
-  /// Throws Error where `temporary` cannot be written; where it does not begin with `start`, and then is another one, of another
-  /// host perhaps; and on file systems where two hosts may write over each other's parts of a page (NFS, SMB, FUSE).
+  /// Throws Error where `temporary` cannot be written; where it does not begin with `start`, and
+  /// then is another one, of another host perhaps; and on file systems where two hosts may write
+  /// over each other's parts of a page (NFS, SMB, FUSE).
   PartOfFile(std::filesystem::path temporary, std::string_view start);
   void write_at(std::size_t offset, const void* data, std::size_t bytes);
   /// Until it is on the disk.
@@ -54,19 +55,21 @@ class PartOfFile {
   UniqueFd fd_;
 };
 
-/// What is in `directory`, in the order of names; nothing, with `error` set, where it cannot be read whole. Does not
-/// throw: folders come and go.
+/// What is in `directory`, in the order of names; nothing, with `error` set, where it cannot be
+/// read whole. Does not throw: folders come and go.
 std::optional<std::vector<std::filesystem::path>> entries_of(const std::filesystem::path& directory,
                                                              std::error_code& error);
 
-/// Makes `folder` where it is not there; says why where nothing can be written to it. Does not throw.
+/// Makes `folder` where it is not there; says why where nothing can be written to it. Does not
+/// throw.
 std::error_code make_writable(const std::filesystem::path& folder);
 
 /// Puts a change of names in `directory` on the disk.
 void sync_directory(const std::filesystem::path& directory);
 
-/// The whole of `file`, which somebody may have put there by mistake: throws InputError that names it where it is no
-/// regular file (reading a pipe would wait for ever), cannot be read, or has more than `most` bytes.
+/// The whole of `file`, which somebody may have put there by mistake: throws InputError that names
+/// it where it is no regular file (reading a pipe would wait for ever), cannot be read, or has more
+/// than `most` bytes.
 std::string read_file(const std::filesystem::path& file, std::size_t most);
 
 /// Replaces `file` with `text`, atomically.

@@ -7,8 +7,8 @@
 
 namespace sullae {
 
-/// Each host has pages of its own, and writes whole ones (https://docs.kernel.org/filesystems/nfs/; mount's noalignwrite): NFS, SMB,
-/// CIFS, SMB 2, FUSE.
+/// Each host has pages of its own, and writes whole ones (https://docs.kernel.org/filesystems/nfs/;
+/// mount's noalignwrite): NFS, SMB, CIFS, SMB 2, FUSE.
 inline bool keeps_pages(std::uint32_t type) {
   constexpr std::array<std::uint32_t, 5> kTypes = {0x6969, 0x517B, 0xFF534D42, 0xFE534D42,
                                                    0x65735546};

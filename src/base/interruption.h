@@ -1,4 +1,5 @@
-// What may end a long wait: Ctrl-C, which an interpreter keeps until it is asked; a server that is stopped.
+// What may end a long wait: Ctrl-C, which an interpreter keeps until it is asked; a server that is
+// stopped.
 #pragma once
 
 #include <chrono>
@@ -8,8 +9,8 @@ namespace sullae {
 /// Throws what ends the wait.
 using InterruptionCheck = void (*)();
 
-/// While it lives, long waits of the calling thread for other ranks, and for stores, make the check every 100 ms or so. A call that it ends is left
-/// as by a timeout.
+/// While it lives, long waits of the calling thread for other ranks, and for stores, make the check
+/// every 100 ms or so. A call that it ends is left as by a timeout.
 class Interruptible {
  public:
   /// A `check` that is null: nothing ends its waits.

@@ -6,8 +6,8 @@
 namespace sullae {
 namespace {
 
-// Characters to change, add or leave out, and neighbours to swap, until one word is the other (optimal
-// string alignment).
+// Characters to change, add or leave out, and neighbours to swap, until one word is the other
+// (optimal string alignment).
 std::size_t distance(const std::string& one, const std::string& other) {
   std::vector<std::vector<std::size_t>> cost(one.size() + 1,
                                              std::vector<std::size_t>(other.size() + 1));

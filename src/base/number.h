@@ -8,7 +8,8 @@
 
 namespace sullae {
 
-/// The number that `text` is, all of it, as std::from_chars reads it. Empty for another text, and for a number that Number cannot hold.
+/// The number that `text` is, all of it, as std::from_chars reads it. Empty for another text, and
+/// for a number that Number cannot hold.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number number{};

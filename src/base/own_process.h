@@ -20,7 +20,8 @@ inline pid_t own_process() {
   return now;
 }
 
-/// What has threads and connections is its process's alone: a fork has a copy of it, which it must not touch.
+/// What has threads and connections is its process's alone: a fork has a copy of it, which it must
+/// not touch.
 class OwnProcess {
  public:
   /// False in a fork of the process that made this object.

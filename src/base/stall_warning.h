@@ -16,7 +16,8 @@ class StallWarning {
   explicit StallWarning(std::chrono::milliseconds after)
       : start_(Clock::now()), after_(after), pending_(after.count() > 0) {}
 
-  /// Rank 0 speaks for all, and everybody who waits for rank 0. `what` makes the text, where it is needed.
+  /// Rank 0 speaks for all, and everybody who waits for rank 0. `what` makes the text, where it is
+  /// needed.
   template <std::invocable What>
   void check(const What& what, int rank, int awaited) {
     if (!pending_ || (rank != 0 && awaited != 0) || Clock::now() - start_ < after_) return;

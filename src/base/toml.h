@@ -1,6 +1,7 @@
-// toml++, without a mistake of its version 3.3 (Debian 12's): its is_non_ascii_horizontal_whitespace() marks as
-// unreachable what most letters beyond ASCII reach (é, ƒ, の outside of quotes, or after a line's continuation in a
-// text of several lines), so that anything may happen. All of the program includes it here.
+// toml++, without a mistake of its version 3.3 (Debian 12's): its
+// is_non_ascii_horizontal_whitespace() marks as unreachable what most letters beyond ASCII reach
+// (é, ƒ, の outside of quotes, or after a line's continuation in a text of several lines), so that
+// anything may happen. All of the program includes it here.
 #pragma once
 
 #include <cstddef>

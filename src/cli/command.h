@@ -10,8 +10,8 @@
 
 namespace sullae::cli {
 
-/// A new one is a file and a line in commands.cc, or in train_commands.cc or serve_commands.cc and in other_commands.h
-/// where it needs libtorch.
+/// A new one is a file and a line in commands.cc, or in train_commands.cc or serve_commands.cc and
+/// in other_commands.h where it needs libtorch.
 class Command {
  public:
   virtual ~Command() = default;
@@ -21,7 +21,8 @@ class Command {
   virtual int run() = 0;
 };
 
-/// Thrown by run() for what no option is: exit code 2, as for what is not understood before. `what` names the command.
+/// Thrown by run() for what no option is: exit code 2, as for what is not understood before. `what`
+/// names the command.
 struct UsageError : InputError {
   using InputError::InputError;
 };

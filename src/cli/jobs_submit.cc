@@ -149,7 +149,8 @@ class SubmitCommand final : public Command {
   }
 
  private:
-  // With a key it may be asked again: whoever waits for the job's end, a pipeline above all, is told of that and not of an engine that is busy.
+  // With a key it may be asked again: whoever waits for the job's end, a pipeline above all, is
+  // told of that and not of an engine that is busy.
   cluster::Jobs::Submitted submit(OpenCluster& cluster, const Job& job) const {
     const bool is_patient = watch_ && !job.idempotency_key.empty();
     const Deadline deadline(std::chrono::minutes{10},

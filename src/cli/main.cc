@@ -15,8 +15,8 @@
 
 namespace {
 
-// Only what stands before the program that `sullae run` or `sullae jobs submit` starts is ours. There, MPI's -np has one
-// dash, which CLI11 would read as -n p, and -- may end the options.
+// Only what stands before the program that `sullae run` or `sullae jobs submit` starts is ours.
+// There, MPI's -np has one dash, which CLI11 would read as -n p, and -- may end the options.
 std::vector<std::string> prepare(CLI::App& program, std::vector<std::string> words) {
   const auto mend = [](std::string& word) {
     if (word == "-np" || word.starts_with("-np=")) word.insert(0, "-");
@@ -59,8 +59,9 @@ std::string name_of(const CLI::App* command) {
 std::string describe_extra(const CLI::App& program, const std::vector<std::string>& words) {
   const CLI::App* const app = deepest_parsed(&program);
   const auto extras = program.remaining(/*recurse=*/true);
-  // In the order in which they were typed. What looks like an option comes before a value that may be its own, and that
-  // may stand earlier, too, as the value of a known option: --epochs 1 --threads 1.
+  // In the order in which they were typed. What looks like an option comes before a value that may
+  // be its own, and that may stand earlier, too, as the value of a known option: --epochs 1
+  // --threads 1.
   const auto first_extra = [&](std::string_view start) {
     return std::ranges::find_if(words, [&](const auto& word) {
       return word.starts_with(start) && std::ranges::find(extras, word) != extras.end();
@@ -87,7 +88,8 @@ std::string describe_no_command(CLI::App* app, const std::vector<std::string>& w
   return sullae::cli::describe_missing_command(*app, name_of(app));
 }
 
-// TensorFlow's clusters have one command line for all tasks, of which parameter servers do not train.
+// TensorFlow's clusters have one command line for all tasks, of which parameter servers do not
+// train.
 std::vector<std::string> as_its_task(std::vector<std::string> words) {
   if (words.empty() || words[0] != "train") return words;
   const auto config = sullae::tf_config(sullae::process_environment());

@@ -1,4 +1,5 @@
-// `sullae online` beside the server, as a process of its own: what happens to it, the server goes on answering.
+// `sullae online` beside the server, as a process of its own: what happens to it, the server goes
+// on answering.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +20,8 @@ class OnlineProcess {
   OnlineProcess(const OnlineProcess&) = delete;
   OnlineProcess& operator=(const OnlineProcess&) = delete;
 
-  /// Starts it again where it has ended, after a while that grows. To be called about once a second.
+  /// Starts it again where it has ended, after a while that grows. To be called about once a
+  /// second.
   void watch();
 
  private:

@@ -1,4 +1,5 @@
-// What commands of jobs and clusters share: the cluster that they talk to, and tables of what it has.
+// What commands of jobs and clusters share: the cluster that they talk to, and tables of what it
+// has.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// The commands that need libtorch are programs of their own: to load that library takes longer than all that `sullae run`
-// does, and each host's agent would pay for it again. sullae-train trains, sullae-serve has the server, which whoever
-// trains need not build.
+// The commands that need libtorch are programs of their own: to load that library takes longer than
+// all that `sullae run` does, and each host's agent would pay for it again. sullae-train trains,
+// sullae-serve has the server, which whoever trains need not build.
 #pragma once
 
 #include <array>
@@ -49,8 +49,8 @@ constexpr const char* description_of(std::string_view name) {
   return "";
 }
 
-/// Becomes the program that has the command which `words` begin with; returns where that is this one. Throws Error
-/// where that program is not there.
+/// Becomes the program that has the command which `words` begin with; returns where that is this
+/// one. Throws Error where that program is not there.
 void become_other_program(const std::vector<std::string>& words);
 
 }  // namespace sullae::cli

@@ -115,7 +115,8 @@ class PipelineCommand final : public Command {
     return code;
   }
 
-  // What was missed while another run was on its way is left out, or, with overlap = "queue", made up for.
+  // What was missed while another run was on its way is left out, or, with overlap = "queue", made
+  // up for.
   int repeat(Pipeline pipeline) {
     schedule_of(pipeline);
     const EndSignals signals;

@@ -23,8 +23,8 @@ namespace {
 // Between two looks at whether the server has ended by itself.
 constexpr std::chrono::milliseconds kLook{100};
 
-// Messages of some megabytes come and go at every step. Were their memory given back to the system each time, its fresh pages
-// would cost as much as what is done with them.
+// Messages of some megabytes come and go at every step. Were their memory given back to the system
+// each time, its fresh pages would cost as much as what is done with them.
 void keep_freed_messages() {
   constexpr int kMapped = 64 << 20;
   constexpr int kKept = 256 << 20;

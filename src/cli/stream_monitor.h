@@ -14,7 +14,8 @@ namespace sullae::cli {
 /// Used by one thread.
 class StreamMonitor {
  public:
-  /// `metrics` is replaced as a whole, for node_exporter's textfile collector; empty for none. Each rank shows its own part.
+  /// `metrics` is replaced as a whole, for node_exporter's textfile collector; empty for none. Each
+  /// rank shows its own part.
   StreamMonitor(std::string source, std::filesystem::path metrics, int rank);
   ~StreamMonitor();
   StreamMonitor(const StreamMonitor&) = delete;

@@ -84,7 +84,8 @@ void declare_data(CLI::App& app, RecipeOptions& o) {
              "Leave damaged records out, count and report them, instead of ending with an error");
 }
 
-// Configurations of several recipes, and of an earlier Sullae, may have it, as long as it says nothing.
+// Configurations of several recipes, and of an earlier Sullae, may have it, as long as it says
+// nothing.
 void leave_out(CLI::Option& option, const train::Recipe& recipe) {
   const auto check = [&option, name = recipe.name()](const std::string& text) {
     if (text == option.get_default_str()) return std::string();

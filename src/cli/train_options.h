@@ -7,8 +7,8 @@
 
 namespace sullae::cli {
 
-/// Adds a flag for each setting of `options`, and for each of the recipe's own, which show their present
-/// values as defaults.
+/// Adds a flag for each setting of `options`, and for each of the recipe's own, which show their
+/// present values as defaults.
 void declare_train_options(CLI::App& app, train::RecipeOptions& options,
                            const train::Recipe& recipe);
 

@@ -1,4 +1,5 @@
-// Options that several commands declare, and checks of their values, with messages that say what was expected.
+// Options that several commands declare, and checks of their values, with messages that say what
+// was expected.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -62,7 +63,8 @@ inline CLI::Validator any_number() {
           ""};
 }
 
-/// Empty is what a variable of the shell's is that nobody has set, and would be taken for a flag that was not given.
+/// Empty is what a variable of the shell's is that nobody has set, and would be taken for a flag
+/// that was not given.
 inline CLI::Validator nonempty() {
   return {[](const std::string& text) {
             return text.empty() ? std::string("is empty") : std::string();
@@ -88,7 +90,8 @@ inline CLI::Validator number(Zero zero) {
           ""};
 }
 
-/// A flag `--no-…` that switches off what is on. CLI11's own form of it shows its machinery in --help.
+/// A flag `--no-…` that switches off what is on. CLI11's own form of it shows its machinery in
+/// --help.
 inline CLI::Option* add_negative_flag(CLI::App& app, const std::string& name, bool& value,
                                       const std::string& help) {
   const auto set = [&value](std::int64_t given) {

@@ -34,7 +34,8 @@ void drain(UniqueFd& fd, std::string& text) {
   }
 }
 
-// What a child reads from its beginning: a file without a name, so that nobody waits until it is read.
+// What a child reads from its beginning: a file without a name, so that nobody waits until it is
+// read.
 UniqueFd input_of(const std::string& text) {
   UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||

@@ -27,8 +27,8 @@ struct Command {
   int inherited_fd = -1;  ///< that the child has open, and does not know of; -1: none
 };
 
-/// Runs a command to its end, and gives what it has written. Any thread. Throws TimeoutError, after which the child has been killed, and
-/// Error where it cannot be run.
+/// Runs a command to its end, and gives what it has written. Any thread. Throws TimeoutError, after
+/// which the child has been killed, and Error where it cannot be run.
 CommandResult run_command(const Command& command);
 
 /// True where the shell would find it.

@@ -275,7 +275,8 @@ class Attempt {
 
   bool is_superseded() const { return folder_.attempts() > number_; }
 
-  // A job that has done what it should is none that failed, where storage is full or away by then: its exit code says so.
+  // A job that has done what it should is none that failed, where storage is full or away by then:
+  // its exit code says so.
   template <class Write>
   static void write_down(Write write) {
     try {
@@ -309,8 +310,8 @@ class Attempt {
     return kGoesOn;
   }
 
-  // An engine that begins this very job again ends this process. One that does not answer is asked again; one that has
-  // cancelled the job refuses, and ends this process, too.
+  // An engine that begins this very job again ends this process. One that does not answer is asked
+  // again; one that has cancelled the job refuses, and ends this process, too.
   void requeue() {
     const Deadline deadline(kRequeueLimit, "the limit for putting the job back into the queue");
     for (bool is_queued = false; !deadline.passed();) {
@@ -343,7 +344,8 @@ class Attempt {
 
 int coordinate(const std::filesystem::path& folder, const Settings& settings,
                const std::string& engine) {
-  // They are read by the launcher while it runs, and must not end this process before it has written what became of the job.
+  // They are read by the launcher while it runs, and must not end this process before it has
+  // written what became of the job.
   sigset_t ends;
   sigemptyset(&ends);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);

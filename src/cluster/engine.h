@@ -21,7 +21,8 @@ enum class Role {
   workers,      ///< nodes of an elastic job, which join it
 };
 
-/// What an engine's job carries so that it is found again, whoever has asked for it and been killed before the answer.
+/// What an engine's job carries so that it is found again, whoever has asked for it and been killed
+/// before the answer.
 struct Mark {
   std::string jobs;    ///< which folder of jobs; see mark_of()
   std::string id;      ///< of our job
@@ -42,7 +43,8 @@ struct Submission {
   int nodes = 1;                 ///< of workers
   int attempt = 0;               ///< of workers
   std::string after;             ///< the engine's job that must have ended well
-  /// A file descriptor that the engine's command holds open, so that its lock outlives a client that is killed; -1 for none.
+  /// A file descriptor that the engine's command holds open, so that its lock outlives a client
+  /// that is killed; -1 for none.
   int inherited_fd = -1;
 };
 
@@ -89,7 +91,8 @@ struct Node {
   std::string reason;
 };
 
-/// Any thread may call any function; each asks the engine, and throws Error, or TimeoutError, where it does not answer.
+/// Any thread may call any function; each asks the engine, and throws Error, or TimeoutError, where
+/// it does not answer.
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -100,7 +103,8 @@ class Engine {
   virtual std::string describe(const Submission& submission) const = 0;
   /// Gives the engine's id. Throws InputError where the engine would never start it.
   virtual std::string submit(const Submission& submission) = 0;
-  /// All jobs of the folder of jobs that `jobs` marks, with one question; `id` for those of one job of ours.
+  /// All jobs of the folder of jobs that `jobs` marks, with one question; `id` for those of one job
+  /// of ours.
   virtual std::vector<EngineJob> jobs(const std::string& jobs, const std::string& id = {}) = 0;
   /// Those of the job that has this folder.
   std::vector<EngineJob> jobs_of(const std::filesystem::path& folder) {
@@ -113,8 +117,8 @@ class Engine {
   virtual void cancel(const std::vector<std::string>& ids) = 0;
   /// The engine's job that this process is in. Throws InputError where it is in none.
   virtual std::string this_job() const = 0;
-  /// Takes out of this process's environment what the engine has said about that job, and is not for those submitted from it.
-  /// While no other thread runs.
+  /// Takes out of this process's environment what the engine has said about that job, and is not
+  /// for those submitted from it. While no other thread runs.
   virtual void forget_this_job() {}
   /// Whether the engine would ever start it, when all else is idle. Throws InputError where not.
   virtual void check(const Submission& submission) = 0;

@@ -19,7 +19,8 @@ struct LauncherAddress {
   static std::optional<LauncherAddress> read(const std::filesystem::path& attempt);
 };
 
-/// What a worker says first, as a line of JSON; the answer is a line: "ok" and what coordinator.json has as answer, or why not.
+/// What a worker says first, as a line of JSON; the answer is a line: "ok" and what
+/// coordinator.json has as answer, or why not.
 struct Hello {
   std::string version;
   std::string secret;

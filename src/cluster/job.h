@@ -20,8 +20,8 @@ struct Job {
   std::string directory;
   /// Variables for every rank.
   std::map<std::string, std::string> environment = {};
-  /// Equal: a world of fixed size. Otherwise the job is elastic: it starts with the least, takes more as they can be had, and
-  /// goes on with those that are left.
+  /// Equal: a world of fixed size. Otherwise the job is elastic: it starts with the least, takes
+  /// more as they can be had, and goes on with those that are left.
   int min_nodes = 1;
   int max_nodes = 1;
   int ranks_per_node = 1;
@@ -39,7 +39,8 @@ struct Job {
   std::map<std::string, std::string> mounts = {};
   /// Submitting with the same key again is the same submit.
   std::string idempotency_key = {};
-  /// How often the job begins at most, the first time included, when it was preempted, lost its node or ran out of time.
+  /// How often the job begins at most, the first time included, when it was preempted, lost its
+  /// node or ran out of time.
   int attempts = 10;
   /// More options of the engine's own.
   std::vector<std::string> engine_options = {};
@@ -52,16 +53,19 @@ struct Job {
 void check(const Job& job);
 
 std::string to_toml(const Job& job);
-/// Of `file`; throws InputError with file and line. What the file does not say stays as it is in `defaults`.
+/// Of `file`; throws InputError with file and line. What the file does not say stays as it is in
+/// `defaults`.
 Job read_job(const std::filesystem::path& file, Job defaults = {});
 
-/// "90" (minutes), "90m", "2h", "30s", "1:30:00", "1-12:00:00" (days). Throws InputError that begins with `what`.
+/// "90" (minutes), "90m", "2h", "30s", "1:30:00", "1-12:00:00" (days). Throws InputError that
+/// begins with `what`.
 std::chrono::seconds parse_time_limit(std::string_view text, std::string_view what);
 /// As Slurm and people read it: "1-02:03:04", "02:03:04".
 std::string format_time_limit(std::chrono::seconds limit);
 
-/// The words that ranks run in attempt number `attempt`: mounts are put in, and `sullae train` keeps its checkpoints and its report
-/// in `folder`, and goes on after the newest checkpoint of an attempt before, unless the command says otherwise.
+/// The words that ranks run in attempt number `attempt`: mounts are put in, and `sullae train`
+/// keeps its checkpoints and its report in `folder`, and goes on after the newest checkpoint of an
+/// attempt before, unless the command says otherwise.
 std::vector<std::string> command_of_attempt(const Job& job, const std::filesystem::path& folder,
                                             int attempt);
 

@@ -28,7 +28,8 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 constexpr std::chrono::seconds kLockLimit{60};
 // Has the number of the newest job, which may have been removed.
 constexpr const char* kLast = ".last";
-// Of an attempt that runs: what its end takes, where logs and checkpoints have filled the storage meanwhile.
+// Of an attempt that runs: what its end takes, where logs and checkpoints have filled the storage
+// meanwhile.
 constexpr const char* kRoom = "room";
 constexpr std::size_t kRoomBytes = std::size_t{64} << 10;
 
@@ -226,7 +227,8 @@ JobFolders::Made JobFolders::make(const Job& job) const {
     }
     return {.folder = folder, .is_new = false};
   }
-  // No number is given twice: what of a job goes on whose folder was removed would go on in another's.
+  // No number is given twice: what of a job goes on whose folder was removed would go on in
+  // another's.
   write_file(root_ / kLast, fmt::to_string(++last));
   const auto id = fmt::format("{}-{}", job.name, last);
   const auto temporary = root_ / ("." + id + ".tmp");  // of somebody who was killed, perhaps

@@ -67,8 +67,9 @@ struct Result {
   std::int64_t ended = 0;
 };
 
-/// One job's. Functions that write throw Error where they cannot; those that read give nothing for what is not there, and throw
-/// InputError for what cannot be read. Any process; see lock() for two at a time.
+/// One job's. Functions that write throw Error where they cannot; those that read give nothing for
+/// what is not there, and throw InputError for what cannot be read. Any process; see lock() for two
+/// at a time.
 class JobFolder {
  public:
   explicit JobFolder(std::filesystem::path path) : path_(std::move(path)) {}
@@ -100,7 +101,8 @@ class JobFolder {
   std::optional<Result> result(int submission) const;
   void set_result(const Result& result) const;
 
-  /// Until the file is closed, by this process and those that were given it, no other has it. Throws TimeoutError.
+  /// Until the file is closed, by this process and those that were given it, no other has it.
+  /// Throws TimeoutError.
   UniqueFd lock() const;
 
  private:
@@ -117,8 +119,8 @@ class JobFolders {
     JobFolder folder;
     bool is_new = true;  ///< false: a job with this idempotency key is there
   };
-  /// Makes one, whole or not at all: "name-7", a number that none has had. Throws InputError where the job with the same key is another one, and Error where the
-  /// storage is missing or full.
+  /// Makes one, whole or not at all: "name-7", a number that none has had. Throws InputError where
+  /// the job with the same key is another one, and Error where the storage is missing or full.
   Made make(const Job& job) const;
   /// By its name or its number, "mnist-7" or "7". Throws InputError.
   JobFolder find(const std::string& id) const;

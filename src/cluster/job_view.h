@@ -1,4 +1,5 @@
-// What users see of a job: its folder and the engine's word together. Pure, so that every case can be tried.
+// What users see of a job: its folder and the engine's word together. Pure, so that every case can
+// be tried.
 #pragma once
 
 #include <cstdint>

@@ -96,7 +96,8 @@ Jobs::Submitted Jobs::submit(const Job& job) {
   if (!job.after.empty()) folders_.find(job.after);  // before there is one of this job
   engine_jobs();                                     // which says at once that there is no cluster
   {
-    // Of an elastic job the coordinator alone is submitted here: would there ever be nodes for the others?
+    // Of an elastic job the coordinator alone is submitted here: would there ever be nodes for the
+    // others?
     Submission largest = submission_of(job, JobFolder(folders_.root()), 1);
     largest.folder = "/";
     if (job.is_elastic()) largest.mark.role = Role::workers;
@@ -219,7 +220,8 @@ void Jobs::resize(const JobFolder& folder, const Size& size) {
   folder.set_size(size);
 }
 
-// What is over needs no engine, which may be gone. What ends meanwhile has its result when the folder is read last.
+// What is over needs no engine, which may be gone. What ends meanwhile has its result when the
+// folder is read last.
 JobView Jobs::view(const JobFolder& folder) {
   JobFacts facts = read_facts(folder);
   if (facts.result) return view_of(std::move(facts), {});

@@ -18,8 +18,8 @@ struct JobList {
   std::vector<std::string> problems;  ///< with folders that are no jobs
 };
 
-/// Any process may do any of it at the same time. All functions throw InputError for what cannot be done, and Error where storage or
-/// engine do not answer; nothing is half-submitted then.
+/// Any process may do any of it at the same time. All functions throw InputError for what cannot be
+/// done, and Error where storage or engine do not answer; nothing is half-submitted then.
 class Jobs {
  public:
   Jobs(const Settings& settings, Engine& engine) : folders_(settings.jobs), engine_(engine) {}
@@ -28,14 +28,16 @@ class Jobs {
     JobFolder folder;
     bool is_new = true;
   };
-  /// With an idempotency key, as often as one likes: also after a client that was killed in between.
+  /// With an idempotency key, as often as one likes: also after a client that was killed in
+  /// between.
   Submitted submit(const Job& job);
   /// What submit() would hand to the engine.
   std::string describe(const Job& job);
   /// Ends it, or keeps it from beginning.
   void cancel(const JobFolder& folder);
-  /// Cancels all that were submitted, waits until they are over, and leaves a result in their folders: for an engine that ends, and
-  /// forgets them. Returns what is wrong with folders that are no jobs. Throws TimeoutError after 45 seconds.
+  /// Cancels all that were submitted, waits until they are over, and leaves a result in their
+  /// folders: for an engine that ends, and forgets them. Returns what is wrong with folders that
+  /// are no jobs. Throws TimeoutError after 45 seconds.
   std::vector<std::string> end_all();
   /// Submits one that is over again; it goes on from its checkpoint.
   void retry(const JobFolder& folder);
@@ -44,8 +46,9 @@ class Jobs {
 
   JobFolder find(const std::string& id) const { return folders_.find(id); }
   JobView view(const JobFolder& folder);
-  /// Keeps in the job's folder what the engine alone knows of its end, and forgets in time: that it was cancelled by the engine's own
-  /// command, or could not end by its deadline. Of any other view nothing.
+  /// Keeps in the job's folder what the engine alone knows of its end, and forgets in time: that it
+  /// was cancelled by the engine's own command, or could not end by its deadline. Of any other view
+  /// nothing.
   void keep_end(const JobView& view) const;
   /// All of them, with at most one question to the engine.
   JobList list();

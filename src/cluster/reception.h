@@ -11,7 +11,8 @@
 
 namespace sullae::cluster {
 
-/// Takes connections at a free port of all addresses, and waits for nobody's first line. One thread uses it.
+/// Takes connections at a free port of all addresses, and waits for nobody's first line. One thread
+/// uses it.
 class Reception {
  public:
   /// Whoever has said its line, which has its end.
@@ -25,7 +26,8 @@ class Reception {
 
   /// Adds what to poll for.
   void poll_for(std::vector<pollfd>& polled) const;
-  /// Callers since, of what was found by poll(): poll_for() has added those from `first` on. Who says nothing for 10 s is hung up on.
+  /// Callers since, of what was found by poll(): poll_for() has added those from `first` on. Who
+  /// says nothing for 10 s is hung up on.
   std::vector<Caller> turn(const std::vector<pollfd>& polled, std::size_t first);
 
  private:

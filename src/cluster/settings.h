@@ -7,8 +7,8 @@
 
 namespace sullae::cluster {
 
-/// What cluster.toml says in the cluster's folder; `sullae cluster up` writes it for a private one, a site's users or
-/// administrators for theirs. Without it, the site's Slurm with its defaults.
+/// What cluster.toml says in the cluster's folder; `sullae cluster up` writes it for a private one,
+/// a site's users or administrators for theirs. Without it, the site's Slurm with its defaults.
 struct Settings {
   std::filesystem::path folder;
   bool is_configured = false;  ///< there is a cluster.toml
@@ -16,7 +16,8 @@ struct Settings {
   std::filesystem::path jobs;
   /// Slurm's configuration; empty: where Slurm's commands find it.
   std::string slurm_conf;
-  /// Partitions; empty: the one that Slurm gives. Coordinators need little and should not be preempted.
+  /// Partitions; empty: the one that Slurm gives. Coordinators need little and should not be
+  /// preempted.
   std::string partition, high, low, coordinator;
   /// Options of every sbatch, such as "--account=physics".
   std::vector<std::string> sbatch;

@@ -41,7 +41,8 @@ TimeLimit::TimeLimit(Engine& engine, const JobFolder& folder, const std::string&
   if (!job.deadline.empty()) {
     const std::chrono::seconds left{parse_time(job.deadline, "deadline") - std::time(nullptr)};
     const auto at = now + left - margin_of(left);
-    // Slurm shortens a job's limit to its deadline, in whole minutes: it is the deadline all the same.
+    // Slurm shortens a job's limit to its deadline, in whole minutes: it is the deadline all the
+    // same.
     constexpr std::chrono::seconds kRounding{90};
     if (!at_ || at < *at_ + kRounding) {
       at_ = at_ ? std::min(*at_, at) : at;

@@ -1,4 +1,5 @@
-// The end of a job's time, seen a little before the engine's, so that its launcher can say that and go on later.
+// The end of a job's time, seen a little before the engine's, so that its launcher can say that and
+// go on later.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,8 @@
 
 namespace sullae::cluster {
 
-/// A thread of its own calls `on_reached` once, when the engine's time limit or the job's deadline is near.
+/// A thread of its own calls `on_reached` once, when the engine's time limit or the job's deadline
+/// is near.
 class TimeLimit {
  public:
   enum class Kind { none, time, deadline };

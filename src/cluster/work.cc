@@ -93,7 +93,8 @@ Hello hello_of(const Job& job, const LauncherAddress& launcher) {
 // Where a launcher takes this worker, until it lets go.
 AgentEnd work_once(const JobFolder& folder, const Job& job, int attempt,
                    const std::function<bool()>& is_over) {
-  // In an allocation of a fixed size the launcher begins at the same time, perhaps behind a slow file system.
+  // In an allocation of a fixed size the launcher begins at the same time, perhaps behind a slow
+  // file system.
   std::chrono::milliseconds limit{std::chrono::seconds{attempt == 0 ? 300 : 60}};
   read_seconds(process_environment(), "SULLAE_CONNECT_TIMEOUT", ZeroMeans::error, limit);
   const Deadline deadline(limit, "SULLAE_CONNECT_TIMEOUT");

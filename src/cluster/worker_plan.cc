@@ -45,7 +45,8 @@ WorkerPlan::Decision WorkerPlan::decide(const std::vector<EngineJob>& jobs,
       continue;
     }
     if (let_go_.contains(job.id)) continue;
-    // A node whose worker has gone will have no other, though the job goes on with the rest of its nodes.
+    // A node whose worker has gone will have no other, though the job goes on with the rest of its
+    // nodes.
     nodes += count_in(present, job.id) + std::max(0, job.nodes - count_in(admitted_, job.id));
     if (job.state == EngineState::pending) waiting.push_back(&job);
   }
@@ -54,7 +55,8 @@ WorkerPlan::Decision WorkerPlan::decide(const std::vector<EngineJob>& jobs,
     if (!listed.contains(id) && !ended_.contains(id) && !let_go_.contains(id)) nodes += count;
   }
   if (nodes < size.max_nodes && nodes == 0) {
-    // The least comes at once, so that two jobs do not wait for each other's nodes; the others as they can be had.
+    // The least comes at once, so that two jobs do not wait for each other's nodes; the others as
+    // they can be had.
     decision.ask.push_back(size.min_nodes);
     nodes = size.min_nodes;
   }

@@ -1,4 +1,5 @@
-// How many workers an elastic job asks its engine for, and which it lets go: decisions alone, so that every case can be tried.
+// How many workers an elastic job asks its engine for, and which it lets go: decisions alone, so
+// that every case can be tried.
 #pragma once
 
 #include <map>
@@ -29,7 +30,8 @@ class WorkerPlan {
     int release = 0;                  ///< so many workers, the youngest first
     std::vector<EngineJob> ended;     ///< since the last time, of those that were not let go
   };
-  /// `jobs`: what the engine has of our job; `present`: workers that are connected, by the engine's job.
+  /// `jobs`: what the engine has of our job; `present`: workers that are connected, by the engine's
+  /// job.
   Decision decide(const std::vector<EngineJob>& jobs, const std::map<std::string, int>& present,
                   const Size& size);
 

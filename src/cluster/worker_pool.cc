@@ -129,7 +129,8 @@ std::string WorkerPool::admit(const Hello& hello, UniqueFd& socket) {
   if (::send(socket.get(), welcome.data(), welcome.size(), MSG_NOSIGNAL) < 0) return {};
   plan_.admitted(hello.engine_id);
   const std::lock_guard lock(mutex_);
-  // A name is one worker's for as long as the attempt lasts: the launcher may still think of the last one.
+  // A name is one worker's for as long as the attempt lasts: the launcher may still think of the
+  // last one.
   const int others = names_[hello.node]++;
   const auto name = others == 0 ? hello.node : fmt::format("{}#{}", hello.node, others + 1);
   workers_[name] = {.engine_id = hello.engine_id,
@@ -201,7 +202,8 @@ void WorkerPool::ask_for_workers(int nodes) {
   plan_.asked(engine_.submit(submission), nodes);
 }
 
-// So many of the youngest; and those whose engine's job is over: it may have given a node up whose processes live on.
+// So many of the youngest; and those whose engine's job is over: it may have given a node up whose
+// processes live on.
 void WorkerPool::let_go(int count) {
   const std::lock_guard lock(mutex_);
   has_changed_ |= std::erase_if(workers_, [&](const auto& one) {

@@ -1,5 +1,5 @@
-// The nodes that a job's launcher works with: workers, which the engine starts on nodes, connect to it, and what they
-// hold becomes hosts of the launcher.
+// The nodes that a job's launcher works with: workers, which the engine starts on nodes, connect to
+// it, and what they hold becomes hosts of the launcher.
 #pragma once
 
 #include <functional>
@@ -46,13 +46,14 @@ struct WorkerPoolOptions {
   std::chrono::milliseconds period{3000};
 };
 
-/// A thread of its own talks with workers and the engine, asks it for more workers where there are fewer than the job may
-/// have, and lets go of those that are too many. The launcher's thread uses it as the source of its hosts. A job of fixed size has all
-/// workers that it will ever have in its own allocation.
+/// A thread of its own talks with workers and the engine, asks it for more workers where there are
+/// fewer than the job may have, and lets go of those that are too many. The launcher's thread uses
+/// it as the source of its hosts. A job of fixed size has all workers that it will ever have in its
+/// own allocation.
 class WorkerPool final : public elastic::HostSource {
  public:
-  /// Writes coordinator.json into the attempt's folder. `on_failure` is called, at most once and from the pool's thread, where
-  /// no worker can be had; failure() then says why.
+  /// Writes coordinator.json into the attempt's folder. `on_failure` is called, at most once and
+  /// from the pool's thread, where no worker can be had; failure() then says why.
   WorkerPool(WorkerPoolOptions options, Engine& engine, std::function<void()> on_failure);
   ~WorkerPool() override;
 
@@ -62,7 +63,8 @@ class WorkerPool final : public elastic::HostSource {
   std::optional<elastic::Supply> turn() override;
   void released(const std::string& host) override;
 
-  /// Waits until so many nodes have connected. Throws TimeoutError, and AskedToEnd for a signal that is blocked, and pending.
+  /// Waits until so many nodes have connected. Throws TimeoutError, and AskedToEnd for a signal
+  /// that is blocked, and pending.
   std::vector<Host> wait_for(int nodes, const Deadline& deadline);
   /// What starts an agent on a host of the pool.
   std::unique_ptr<HostLauncher> launcher_of(const std::string& host);

@@ -14,7 +14,8 @@
 
 namespace sullae {
 
-/// A channel is an independent set of collectives over the whole world. One thread at a time may use it.
+/// A channel is an independent set of collectives over the whole world. One thread at a time may
+/// use it.
 struct ChannelOptions {
   std::string name;
   /// Of those that share `buffers`, each has its own.
@@ -29,14 +30,14 @@ struct ChannelOptions {
 std::string backend_of(const Topology& topology, const CollectiveSettings& settings);
 
 /// Shared memory on one host, messages where every rank has a host of its own, both otherwise; or
-/// what `settings.transport` asks for. Collective. `rendezvous` must outlive the communicator. Throws
-/// InputError where the transport cannot serve the topology.
+/// what `settings.transport` asks for. Collective. `rendezvous` must outlive the communicator.
+/// Throws InputError where the transport cannot serve the topology.
 std::unique_ptr<Communicator> make_communicator(Rendezvous& rendezvous, const Topology& topology,
                                                 const CollectiveSettings& settings,
                                                 const ChannelOptions& channel);
 
-/// Messages between the ranks of all hosts that have this rank's local rank. Throws InputError unless
-/// every host has the same number of ranks. Collective.
+/// Messages between the ranks of all hosts that have this rank's local rank. Throws InputError
+/// unless every host has the same number of ranks. Collective.
 std::unique_ptr<Communicator> make_cross_communicator(Rendezvous& rendezvous,
                                                       const Topology& topology,
                                                       const CollectiveSettings& settings,

@@ -26,8 +26,9 @@ class Catalogue {
   /// Of `root`; and runs of the jobs in `jobs`, where there is such a folder.
   Catalogue(std::filesystem::path root, std::optional<std::filesystem::path> jobs);
 
-  /// Not older than a second, unless somebody else is looking now. Folders are looked through again after that, or after ten times as long as it took, so that a slow file system has
-  /// something else to do.
+  /// Not older than a second, unless somebody else is looking now. Folders are looked through again
+  /// after that, or after ten times as long as it took, so that a slow file system has something
+  /// else to do.
   std::shared_ptr<const Contents> contents();
   /// Where a name leads.
   std::filesystem::path path(const std::string& name) const { return root_ / name; }

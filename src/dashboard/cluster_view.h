@@ -33,15 +33,16 @@ struct ClusterState {
 /// Any thread.
 class ClusterView {
  public:
-  /// The cluster of this process's environment; none where there is neither one of its own nor Slurm's commands.
+  /// The cluster of this process's environment; none where there is neither one of its own nor
+  /// Slurm's commands.
   ClusterView();
 
   bool is_there() const { return engine_ != nullptr; }
   /// Of jobs; nothing where there is no cluster.
   std::optional<std::filesystem::path> jobs_folder() const;
 
-  /// Asks the engine where its last word is older than two seconds, or than ten times as long as it took: may take as long as SULLAE_CLUSTER_TIMEOUT. Does
-  /// not throw.
+  /// Asks the engine where its last word is older than two seconds, or than ten times as long as it
+  /// took: may take as long as SULLAE_CLUSTER_TIMEOUT. Does not throw.
   std::shared_ptr<const ClusterState> now();
   /// What it said last, without asking; null where it was not asked yet.
   std::shared_ptr<const ClusterState> last() const;

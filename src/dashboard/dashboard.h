@@ -16,7 +16,8 @@ struct Options {
   std::uint16_t port = 6006;
   /// Tokens with roles, as `sullae serve` has them: "read" is enough.
   std::filesystem::path tokens_file = {};
-  /// Draw a token, where there is no file of them, also for this machine's own address, at which its other users ask, too.
+  /// Draw a token, where there is no file of them, also for this machine's own address, at which
+  /// its other users ask, too.
   bool draws_token = false;
   /// Without tokens: names by which clients may call this server, besides its own.
   std::vector<std::string> allowed_hosts = {};
@@ -25,11 +26,12 @@ struct Options {
   std::string tls_key = {};
 };
 
-/// Serves from the constructor until it is destroyed. Nothing is written, and nothing is watched while nobody asks. Any thread.
+/// Serves from the constructor until it is destroyed. Nothing is written, and nothing is watched
+/// while nobody asks. Any thread.
 class Dashboard {
  public:
-  /// Where others can reach it and there is no file of tokens, a token is drawn. Throws InputError for a folder that is not there, and Error for a port
-  /// that is taken.
+  /// Where others can reach it and there is no file of tokens, a token is drawn. Throws InputError
+  /// for a folder that is not there, and Error for a port that is taken.
   explicit Dashboard(const Options& options);
   ~Dashboard();
 

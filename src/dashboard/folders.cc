@@ -39,7 +39,8 @@ class Walk {
   }
 
  private:
-  // By the kinds that the directory itself has: a data set's million files are not asked one by one.
+  // By the kinds that the directory itself has: a data set's million files are not asked one by
+  // one.
   struct Entries {
     std::set<std::string> folders;
     std::set<std::string> links;

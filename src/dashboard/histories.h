@@ -18,7 +18,8 @@ class Histories {
  public:
   explicit Histories(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  /// Calls `look` with what `file` says now; others that ask for the same file wait. Throws what reading throws.
+  /// Calls `look` with what `file` says now; others that ask for the same file wait. Throws what
+  /// reading throws.
   void with(const std::filesystem::path& file,
             const std::function<void(const runs::History&)>& look);
 

@@ -7,8 +7,8 @@
 
 namespace sullae::dashboard {
 
-/// All models of repositories, with their versions: which answers, which were withdrawn, how large and how old they are; whether a server serves them,
-/// and whether something learns.
+/// All models of repositories, with their versions: which answers, which were withdrawn, how large
+/// and how old they are; whether a server serves them, and whether something learns.
 nlohmann::json list_models(Catalogue& catalogue);
 
 }  // namespace sullae::dashboard

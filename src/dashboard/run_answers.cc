@@ -127,7 +127,8 @@ std::string needed(const std::string& query, const std::string& name) {
   refuse(fmt::format("expected {}=…", name));
 }
 
-// Reads the curves of a run; why that is not possible, as a list, where it is not: what else is known of it is shown then.
+// Reads the curves of a run; why that is not possible, as a list, where it is not: what else is
+// known of it is shown then.
 json look(Histories& histories, const Run& run,
           const std::function<void(const runs::History&)>& look) {
   try {
@@ -138,7 +139,8 @@ json look(Histories& histories, const Run& run,
   return json::array();
 }
 
-// Of the last moments since the run began, or went on: a night in between does not count. 0 where nothing is known.
+// Of the last moments since the run began, or went on: a night in between does not count. 0 where
+// nothing is known.
 double seconds_a_step(const runs::History& history) {
   constexpr std::size_t kMoments = 50;
   const auto& steps = history.steps();

@@ -148,7 +148,8 @@ bool has_topic(const std::vector<fs::path>& paths) {
                              [](const fs::path& path) { return kafka::is_address(path.native()); });
 }
 
-// Ranks read the same messages, and a resumed run those that it had: not those that are there by now.
+// Ranks read the same messages, and a resumed run those that it had: not those that are there by
+// now.
 DatasetPtr open_topic(const std::vector<fs::path>& paths, const DatasetOptions& options) {
   const auto found = std::ranges::find_if(
       paths, [](const fs::path& path) { return kafka::is_address(path.native()); });
@@ -180,7 +181,8 @@ bool has_label(const Dataset& set) {
   return first.bytes(feature::kClass) != nullptr || first.label() != nullptr;
 }
 
-// What the numbers of a part without names stand for nobody knows where other parts have names of their own.
+// What the numbers of a part without names stand for nobody knows where other parts have names of
+// their own.
 void check_named(const std::vector<DatasetPtr>& parts, const std::vector<Part>& files) {
   const auto named =
       std::ranges::find_if(parts, [](const auto& part) { return !part->classes().empty(); });

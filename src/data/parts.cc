@@ -29,8 +29,8 @@ bool is_partition(const fs::path& folder) {
   return at != std::string::npos && at > 0;
 }
 
-// Spark's "part-00000-<uuid>-c000.snappy.parquet", Hadoop's "part-r-00000"; not "part-00000-of-00008", which says itself how many
-// there are.
+// Spark's "part-00000-<uuid>-c000.snappy.parquet", Hadoop's "part-r-00000"; not
+// "part-00000-of-00008", which says itself how many there are.
 bool is_job_part(const fs::path& file) {
   static const std::regex pattern(R"(part-([mr]-)?\d{5,}(?!-of-)([-._].*)?)");
   return std::regex_match(file.filename().string(), pattern);

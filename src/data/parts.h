@@ -18,25 +18,29 @@ struct Part {
   storage::Status status;
 };
 
-/// Columns that a file's folders say, "date=2026-11-22/hour=7/part-00000.parquet": names and values, decoded ("%3A"), in the order of
-/// the path; no value for Hive's default partition. As Hive, Spark and pyarrow write them.
+/// Columns that a file's folders say, "date=2026-11-22/hour=7/part-00000.parquet": names and
+/// values, decoded ("%3A"), in the order of the path; no value for Hive's default partition. As
+/// Hive, Spark and pyarrow write them.
 using Partition = std::vector<std::pair<std::string, std::optional<std::string>>>;
 Partition partition_of(const std::filesystem::path& file);
 
-/// Throws InputError where a folder is one that Spark or Hadoop is still writing, or gave up: its files are called as theirs are
-/// ("part-00000-…"), or `success_file` is "yes", and it has no _SUCCESS. A folder of a partition has that of the table.
+/// Throws InputError where a folder is one that Spark or Hadoop is still writing, or gave up: its
+/// files are called as theirs are
+/// ("part-00000-…"), or `success_file` is "yes", and it has no _SUCCESS. A folder of a partition
+/// has that of the table.
 void check_success(const std::vector<Part>& parts, const std::string& success_file);
 
-/// Throws InputError where one of the `files` of folders among `parts` says how many there are of its name, "part-00003-of-00128", and
-/// not all of those are there, unless `success_file` is "no".
+/// Throws InputError where one of the `files` of folders among `parts` says how many there are of
+/// its name, "part-00003-of-00128", and not all of those are there, unless `success_file` is "no".
 void check_numbered(const std::vector<Part>& parts, const std::vector<Part>& files,
                     const std::string& success_file);
 
 /// A file of a job that had nothing for it.
 bool is_empty_part(const Part& part);
 
-/// Adds what the folders say to samples of files: features of the columns' names (kept ones with feature::kColumn in front; of texts
-/// the kept ones alone), whole numbers where all files have such; the class where a column is the label.
+/// Adds what the folders say to samples of files: features of the columns' names (kept ones with
+/// feature::kColumn in front; of texts the kept ones alone), whole numbers where all files have
+/// such; the class where a column is the label.
 class Partitions {
  public:
   /// `files`: all of the set. Throws InputError where their folders have different columns.

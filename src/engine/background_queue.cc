@@ -107,7 +107,8 @@ void BackgroundQueue::perform(Entry& entry) {
   } catch (...) {
     error = std::current_exception();  // rethrown where the user waits
   }
-  // Before anybody hears of it: whoever keeps what the operation holds, too, is the last, and lets it go in a thread of its own.
+  // Before anybody hears of it: whoever keeps what the operation holds, too, is the last, and lets
+  // it go in a thread of its own.
   entry.operation = nullptr;
   end_turn();
   entry.completion->finish(error);

@@ -25,8 +25,9 @@ class BackgroundQueue final : public Worker, public std::enable_shared_from_this
   void stop();
   /// Any thread may call. `completion` finishes when `operation` has returned or thrown.
   void submit(std::function<void()> operation, std::shared_ptr<Completion> completion);
-  /// The same, and waits: in the calling thread, where nothing comes before it. Rethrows what it throws.
-  /// Where an interruption ends the wait before it has begun it never runs, and `withdrawn` is called: others may wait for it.
+  /// The same, and waits: in the calling thread, where nothing comes before it. Rethrows what it
+  /// throws. Where an interruption ends the wait before it has begun it never runs, and `withdrawn`
+  /// is called: others may wait for it.
   void run(std::function<void()> operation, const std::function<void()>& withdrawn = {});
   /// Runs what is to run before `completion`'s operation, and that, as long as none runs elsewhere.
   void work_for(const Completion& completion, Clock::time_point until) override;

@@ -38,8 +38,8 @@ bool Completion::wait_for(std::chrono::milliseconds limit) const {
   return has_ended();
 }
 
-// Who sleeps has said so before it looks for the last time, and who finishes looks for sleepers after it has said so: one
-// of the two sees the other.
+// Who sleeps has said so before it looks for the last time, and who finishes looks for sleepers
+// after it has said so: one of the two sees the other.
 void Completion::sleep_until(Clock::time_point until) const {
   for (int i = 0; i < kPauses && !done(); ++i) shm::pause_cpu();
   for (int i = 0; i < kYields && !done(); ++i) std::this_thread::yield();

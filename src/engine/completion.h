@@ -16,8 +16,8 @@ namespace sullae {
 
 class Completion;
 
-/// What runs operations in a thread of its own, or in those of who waits for them: a thread that is there already need not
-/// be woken.
+/// What runs operations in a thread of its own, or in those of who waits for them: a thread that is
+/// there already need not be woken.
 class Worker {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,8 +25,8 @@ class Worker {
   virtual ~Worker() = default;
   /// False in a fork of its process, which has only a copy.
   bool is_here() const { return process_.is_here(); }
-  /// Works in the calling thread for `completion`, where no other thread does, until it is done, or `until` has come between
-  /// two pieces of work.
+  /// Works in the calling thread for `completion`, where no other thread does, until it is done, or
+  /// `until` has come between two pieces of work.
   virtual void work_for(const Completion& completion, Clock::time_point until) = 0;
 
  private:
@@ -40,8 +40,8 @@ class Completion {
   using Callback = std::function<void(std::exception_ptr)>;
 
   bool done() const { return done_ != 0; }
-  /// Rethrows what the operation threw. Works for it meanwhile. An interruption (base/interruption.h) ends the wait, not the
-  /// operation.
+  /// Rethrows what the operation threw. Works for it meanwhile. An interruption
+  /// (base/interruption.h) ends the wait, not the operation.
   void wait() const;
   /// Only waits, for at most `limit`; false when it is not done by then.
   bool wait_for(std::chrono::milliseconds limit) const;
@@ -62,8 +62,8 @@ class Completion {
   void sleep_until(Clock::time_point until) const;
   bool has_ended() const;
 
-  // A condition variable would cost its waiter two more switches: woken while the finisher holds the mutex, it waits for that.
-  // An atomic's own wait() knows no limit.
+  // A condition variable would cost its waiter two more switches: woken while the finisher holds
+  // the mutex, it waits for that. An atomic's own wait() knows no limit.
   mutable std::atomic<std::uint32_t> done_ = 0;
   mutable std::atomic<int> sleepers_ = 0;
   std::weak_ptr<Worker> worker_;

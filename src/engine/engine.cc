@@ -15,7 +15,8 @@ namespace {
 
 // How long a rank that leaves waits for what it has submitted.
 constexpr std::chrono::seconds kLeaveLimit{5};
-// Cycles come more rarely where this rank waits for nothing, and after so many in which nobody said anything.
+// Cycles come more rarely where this rank waits for nothing, and after so many in which nobody said
+// anything.
 constexpr std::uint64_t kIdleCycles = 1000;
 constexpr std::chrono::microseconds kIdlePatience{10000};
 constexpr std::chrono::microseconds kGatherPeriod{50};
@@ -110,7 +111,8 @@ void Engine::submit(std::unique_ptr<Submission> submission) {
   submission->completion->let_work(weak_from_this());
   inbox_.push_back(std::move(submission));
   const bool needed = prompt_waits_.submitted(/*alone=*/inbox_.size() == 1);
-  // Once, however many submissions the engine's thread sleeps through; always where somebody who waits has the turn and sleeps.
+  // Once, however many submissions the engine's thread sleeps through; always where somebody who
+  // waits has the turn and sleeps.
   const bool wakes = asleep_ && (needed || taken_);
   if (wakes) asleep_ = false;
   // Not under the mutex, which the engine would only wait for.
@@ -156,8 +158,8 @@ void Engine::run(int log_rank) {
   if (options_.at_end) options_.at_end();
 }
 
-// In the engine's thread, with `lock` held; false when no turn comes any more. It has one when there is news, or when the
-// others have waited long enough for a cycle.
+// In the engine's thread, with `lock` held; false when no turn comes any more. It has one when
+// there is news, or when the others have waited long enough for a cycle.
 bool Engine::await_turn(Lock& lock) {
   while (!over_) {
     if (!taken_ && has_news()) {
@@ -179,7 +181,8 @@ bool Engine::await_turn(Lock& lock) {
   return false;
 }
 
-// What is submitted in one go runs together: when no more comes, or when somebody waits, who takes the turn.
+// What is submitted in one go runs together: when no more comes, or when somebody waits, who takes
+// the turn.
 void Engine::gather(Lock& lock) {
   const auto until = Clock::now() + options_.cycle_time;
   std::size_t seen = 0;
@@ -233,7 +236,8 @@ bool Engine::goes_on(const Part& part) {
   }
 }
 
-// The other ranks' engines wait for this one in the middle of a cycle: they are told why, and that it is gone.
+// The other ranks' engines wait for this one in the middle of a cycle: they are told why, and that
+// it is gone.
 void Engine::leave_channel(const std::string& reason) {
   if (!communicator_) return;
   try {

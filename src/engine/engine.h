@@ -25,14 +25,15 @@
 
 namespace sullae::engine {
 
-/// Takes part in cycles: tell the others what is new here, hear what is new there, run what all have submitted. One thread
-/// at a time does, in turn: the engine's own, or one that waits for an operation. Any thread may call.
+/// Takes part in cycles: tell the others what is new here, hear what is new there, run what all
+/// have submitted. One thread at a time does, in turn: the engine's own, or one that waits for an
+/// operation. Any thread may call.
 class Engine final : public Worker, public std::enable_shared_from_this<Engine> {
  public:
   using MakeChannel = std::function<std::unique_ptr<Communicator>()>;
 
-  /// `make_channel`, collective, is called by the engine's thread: what is submitted meanwhile waits. This rank is
-  /// number `rank` of `world_ranks`, which name the ranks in messages.
+  /// `make_channel`, collective, is called by the engine's thread: what is submitted meanwhile
+  /// waits. This rank is number `rank` of `world_ranks`, which name the ranks in messages.
   Engine(MakeChannel make_channel, int rank, Timeline& timeline, std::vector<int> world_ranks,
          const EngineOptions& options);
   ~Engine() override;
@@ -43,13 +44,15 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   void wait_for_start();
   /// Waits for the start of an engine that has something to do or to tell; some seconds at most.
   void let_start();
-  /// Leaves when what was submitted here is done, or after a grace period. What is submitted later fails.
+  /// Leaves when what was submitted here is done, or after a grace period. What is submitted later
+  /// fails.
   void leave();
   void submit(std::unique_ptr<Submission> submission);
   /// The world has failed here: every rank's engine ends, with this rank's reason.
   void fail();
   void work_for(const Completion& completion, Clock::time_point until) override;
-  /// Done when every rank has joined; its source is the last one that did. Fails with what ended the engine.
+  /// Done when every rank has joined; its source is the last one that did. Fails with what ended
+  /// the engine.
   std::shared_ptr<Completion> join();
 
  private:

@@ -98,8 +98,8 @@ void Engine::inspect() {
   if (options_.set.empty()) negotiator_.tell(options_.set_watch->take_changes());
 }
 
-// Of the world's engine: what the ranks have said is the same everywhere, so each process fails what
-// is in its hands.
+// Of the world's engine: what the ranks have said is the same everywhere, so each process fails
+// what is in its hands.
 void Engine::compare_sets(const Decision& decision) {
   for (const auto& [rank, waiting] : decision.waiting) {
     const auto conflict = set_comparison_.hear(rank, waiting);

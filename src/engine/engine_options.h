@@ -16,9 +16,9 @@
 namespace sullae::engine {
 
 struct EngineOptions {
-  /// SULLAE_CYCLE_TIME (milliseconds): the longest that a rank which has operations under way, but nothing to submit,
-  /// keeps the others waiting, and that operations gather which nobody waits for. A rank that waits for nothing looks up
-  /// every 10 ms.
+  /// SULLAE_CYCLE_TIME (milliseconds): the longest that a rank which has operations under way, but
+  /// nothing to submit, keeps the others waiting, and that operations gather which nobody waits
+  /// for. A rank that waits for nothing looks up every 10 ms.
   std::chrono::microseconds cycle_time{1000};
   /// SULLAE_FUSION_THRESHOLD (bytes): small tensors are reduced together up to this size.
   std::size_t fusion_threshold = std::size_t{64} << 20;
@@ -26,13 +26,13 @@ struct EngineOptions {
   std::size_t cache_capacity = 1024;
   /// SULLAE_STALL_WARNING, as for every wait.
   std::chrono::milliseconds stall_warning{10000};
-  /// SULLAE_STALL_TIMEOUT (seconds, 0 for never): after this time an operation that some ranks have submitted and others
-  /// have not fails on every rank. SULLAE_TIMEOUT where it is not set.
+  /// SULLAE_STALL_TIMEOUT (seconds, 0 for never): after this time an operation that some ranks have
+  /// submitted and others have not fails on every rank. SULLAE_TIMEOUT where it is not set.
   std::chrono::milliseconds stall_timeout{600000};
   /// SULLAE_AUTOTUNE and those that begin so.
   AutotuneOptions autotune;
-  /// What all sets of this process share, and this one's name there; the world's engine, whose name is
-  /// empty, tells the other ranks. Null compares nothing.
+  /// What all sets of this process share, and this one's name there; the world's engine, whose name
+  /// is empty, tells the other ranks. Null compares nothing.
   std::shared_ptr<SetWatch> set_watch;
   std::string set;
   /// Of the world: what ends the engine is put here, on every rank. Never null.

@@ -23,9 +23,9 @@ class Executor {
         fused_(communicator, timeline, fusion_threshold),
         ends_(std::move(ends)) {}
 
-  /// Runs and completes each. Allreduces of one kind run first and together. A mismatch ends one operation. After
-  /// any other error, of a rank that is gone or of a user's compression, what has not run is completed with it,
-  /// and it is thrown, too.
+  /// Runs and completes each. Allreduces of one kind run first and together. A mismatch ends one
+  /// operation. After any other error, of a rank that is gone or of a user's compression, what has
+  /// not run is completed with it, and it is thrown, too.
   void run(std::vector<Agreed> agreed);
   /// At most what the fusion buffer holds.
   void set_fusion_threshold(std::size_t bytes) { fused_.set_threshold(bytes); }

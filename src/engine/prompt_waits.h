@@ -5,12 +5,14 @@
 
 namespace sullae {
 
-/// Knows a program that waits for each operation as soon as it has submitted it, and before it submits the next: no thread needs
-/// to be woken for those, who waits runs them. Guarded by its owner.
+/// Knows a program that waits for each operation as soon as it has submitted it, and before it
+/// submits the next: no thread needs to be woken for those, who waits runs them. Guarded by its
+/// owner.
 class PromptWaits {
  public:
   using Clock = std::chrono::steady_clock;
-  /// How long a thread that is not woken sleeps at most, in case of a program that does not wait this time.
+  /// How long a thread that is not woken sleeps at most, in case of a program that does not wait
+  /// this time.
   static constexpr std::chrono::microseconds kLookPeriod{1000};
 
   /// `alone`: nothing else is to be run. True when a thread has to be woken.
@@ -21,7 +23,8 @@ class PromptWaits {
     time_ = now;
     return !alone || !expected();
   }
-  /// For what was submitted last, which nobody has begun. True when from now on that is expected, which who sleeps must be told.
+  /// For what was submitted last, which nobody has begun. True when from now on that is expected,
+  /// which who sleeps must be told.
   bool waited(Clock::time_point now = Clock::now()) {
     if (!pending_) return false;
     pending_ = false;

@@ -18,7 +18,8 @@ void scale_values(const void* in, void* out, std::size_t count, Value factor) {
   for (std::size_t i = 0; i < count; ++i) into[i] = from[i] * factor;
 }
 
-// A product that the type does not hold becomes its nearest value: to convert it would be undefined.
+// A product that the type does not hold becomes its nearest value: to convert it would be
+// undefined.
 template <class T>
 void scale_integers(const void* in, void* out, std::size_t count, double factor) {
   constexpr auto kLeast = std::numeric_limits<T>::min();

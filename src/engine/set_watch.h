@@ -21,8 +21,8 @@ struct Waiting {
   bool operator==(const Waiting&) const = default;
 };
 
-/// What the sets of one process know, the world itself among them: each set's engine reports here, and
-/// the world's engine tells the other ranks. Any thread may call.
+/// What the sets of one process know, the world itself among them: each set's engine reports here,
+/// and the world's engine tells the other ranks. Any thread may call.
 class SetWatch {
  public:
   using GiveUp = std::function<void(const std::string& name, const std::string& reason)>;
@@ -58,7 +58,8 @@ struct SetConflict {
   std::string reason;  ///< for the MismatchError
 };
 
-/// Compares what the ranks wait for. Used by one thread at a time, with the same calls on every rank.
+/// Compares what the ranks wait for. Used by one thread at a time, with the same calls on every
+/// rank.
 class SetComparison {
  public:
   /// `rank` is a world rank. A conflict is found once.

@@ -35,8 +35,8 @@ std::int64_t clock_of_day(Timeline::Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::microseconds>(then.time_since_epoch()).count();
 }
 
-// When the file begins, in microseconds since 1970, where worlds before this one of the same job have written it. What it is about
-// stands in its first line.
+// When the file begins, in microseconds since 1970, where worlds before this one of the same job
+// have written it. What it is about stands in its first line.
 std::optional<std::int64_t> begin_of(const Timeline::Place& place) {
   std::error_code error;
   if (place.goes_on_of.empty() || place.world == 0 ||

@@ -34,7 +34,8 @@ class Timeline {
     int world = 0;  ///< the generation
   };
 
-  /// Where the events go: a file of its own, or, in a later world of a job, that of the worlds before.
+  /// Where the events go: a file of its own, or, in a later world of a job, that of the worlds
+  /// before.
   struct Place {
     std::filesystem::path file;
     /// Of the job, for a world whose file goes on where that job has begun it; else empty.
@@ -47,13 +48,15 @@ class Timeline {
   bool on() const { return on_.load(std::memory_order_relaxed); }
   void record(Event event);
 
-  /// Records no more, and keeps what it has for another one: of a world that has failed, and cannot write.
+  /// Records no more, and keeps what it has for another one: of a world that has failed, and cannot
+  /// write.
   void suspend();
-  /// Takes over what the suspended timeline of the world before has. Does nothing where this one is off.
+  /// Takes over what the suspended timeline of the world before has. Does nothing where this one is
+  /// off.
   void take_over(Timeline& before);
 
-  /// Collective. The ranks' clocks are lined up by a barrier, so that times of different hosts agree
-  /// to about a round trip; those of a job's worlds by rank 0's clock of the day.
+  /// Collective. The ranks' clocks are lined up by a barrier, so that times of different hosts
+  /// agree to about a round trip; those of a job's worlds by rank 0's clock of the day.
   void start(Communicator& communicator, Place place);
   /// Collective: rank 0 gathers everybody's events and writes the file. Does nothing where the
   /// timeline is off. Where another rank is gone, rank 0 writes its own events and warns.

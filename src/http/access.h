@@ -31,8 +31,8 @@ class Access {
 
   bool open() const { return tokens_.empty(); }
 
-  /// The name of who sends "Authorization: Bearer …" with `authorization` as its value; "anonymous" where
-  /// everybody may do everything. Throws RequestError (unauthenticated, forbidden).
+  /// The name of who sends "Authorization: Bearer …" with `authorization` as its value; "anonymous"
+  /// where everybody may do everything. Throws RequestError (unauthenticated, forbidden).
   std::string check(std::string_view authorization, Role needed) const;
 
  private:

@@ -32,8 +32,9 @@ struct Request {
   }
 };
 
-/// Gives the next piece of a body, empty at its end, to what it is called with: once, at once or later, from any thread. Called
-/// again when that piece was sent, and destroyed before the end where the client is gone.
+/// Gives the next piece of a body, empty at its end, to what it is called with: once, at once or
+/// later, from any thread. Called again when that piece was sent, and destroyed before the end
+/// where the client is gone.
 using NextPiece = std::function<void(std::function<void(std::string)>)>;
 
 struct Response {
@@ -54,12 +55,14 @@ using Respond = std::function<void(Response)>;
 class Handler {
  public:
   virtual ~Handler() = default;
-  /// Asked when the header is there, before a body is read: an answer refuses the request. Must not throw.
+  /// Asked when the header is there, before a body is read: an answer refuses the request. Must not
+  /// throw.
   virtual std::optional<Response> refuse_early(const Request& head) = 0;
-  /// Answers `request` with `respond`, at once or later; HEAD as GET. Must not throw, and must not keep the thread.
+  /// Answers `request` with `respond`, at once or later; HEAD as GET. Must not throw, and must not
+  /// keep the thread.
   virtual void handle(Request request, Respond respond) = 0;
-  /// So many bytes of memory are free again that were taken for a request that was refused or broke off, or for a large
-  /// answer that was sent.
+  /// So many bytes of memory are free again that were taken for a request that was refused or broke
+  /// off, or for a large answer that was sent.
   virtual void gave_up(std::size_t) {}
   /// An answer to what is no request that handle() could be given (413, say).
   virtual Response refuse(int status, const std::string& message) = 0;

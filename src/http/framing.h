@@ -1,5 +1,6 @@
-// Where a request ends, and what it is for. Where that is in doubt, this server and another one before it might
-// disagree, and one's body be the other's next request (RFC 9112, section 11.2): such requests are refused.
+// Where a request ends, and what it is for. Where that is in doubt, this server and another one
+// before it might disagree, and one's body be the other's next request (RFC 9112, section 11.2):
+// such requests are refused.
 #pragma once
 
 #include <boost/beast/http/fields.hpp>
@@ -12,8 +13,8 @@
 
 namespace sullae::http {
 
-/// Of a header as Beast has read it: why the request is refused, or nothing. Checked are Transfer-Encoding,
-/// Content-Length and Host (RFC 9112, sections 3.2, 6.1 and 6.3).
+/// Of a header as Beast has read it: why the request is refused, or nothing. Checked are
+/// Transfer-Encoding, Content-Length and Host (RFC 9112, sections 3.2, 6.1 and 6.3).
 std::optional<std::string> doubt_about(
     const boost::beast::http::header<true, boost::beast::http::fields>& header);
 
@@ -24,7 +25,8 @@ std::pair<int, std::string> explain(const boost::system::error_code& error,
 struct Target {
   std::string path;
   std::string query;
-  /// Of an absolute target ("http://host/path"), which goes before the header Host (RFC 9112, section 3.2.2).
+  /// Of an absolute target ("http://host/path"), which goes before the header Host (RFC 9112,
+  /// section 3.2.2).
   std::string host = {};
 };
 

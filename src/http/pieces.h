@@ -22,8 +22,9 @@ void set_fields(Message& message, const Response& response) {
   for (const auto& [name, value] : response.headers) message.set(name, value);
 }
 
-/// In chunks (RFC 9112, section 7.1), unless the client is too old for them: the connection's end is the body's then. All functions run in
-/// the strand of `stream`. Lives until it has called `done`, or the client is gone, and the source of the pieces no longer.
+/// In chunks (RFC 9112, section 7.1), unless the client is too old for them: the connection's end
+/// is the body's then. All functions run in the strand of `stream`. Lives until it has called
+/// `done`, or the client is gone, and the source of the pieces no longer.
 template <class Stream>
 class PieceWriter : public std::enable_shared_from_this<PieceWriter<Stream>> {
  public:

@@ -8,8 +8,8 @@
 
 namespace sullae::http {
 
-/// The number called `name` in "name=3&other=4", or `otherwise`. Throws RequestError (invalid) for what is no
-/// number of at least 0.
+/// The number called `name` in "name=3&other=4", or `otherwise`. Throws RequestError (invalid) for
+/// what is no number of at least 0.
 std::int64_t number_of(const std::string& query, const std::string& name, std::int64_t otherwise);
 
 /// The texts called `name`, decoded, in their order; the first of them, or nothing.

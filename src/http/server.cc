@@ -217,7 +217,8 @@ class Server::Impl final : public SessionHost {
                            });
   }
 
-  // Connections that are there already, whose clients may have sent a request; not as many as come meanwhile.
+  // Connections that are there already, whose clients may have sent a request; not as many as come
+  // meanwhile.
   void accept_waiting() {
     boost::system::error_code error;
     acceptor_.non_blocking(true, error);

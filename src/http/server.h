@@ -24,8 +24,8 @@ struct ServerOptions {
   std::size_t max_inflight_bytes = std::size_t{512} << 20;
   /// Fewer where the process may not have so many descriptors.
   std::size_t max_connections = 10000;
-  /// How long a client may take to send a request, from its first byte or the connection's start, and to take the
-  /// answer.
+  /// How long a client may take to send a request, from its first byte or the connection's start,
+  /// and to take the answer.
   std::chrono::milliseconds read_timeout{30000};
   /// How long a connection may stay open between requests.
   std::chrono::milliseconds idle_timeout{75000};
@@ -39,8 +39,8 @@ struct ServerOptions {
 /// Serves from the constructor until shutdown(). Any thread may call it.
 class Server {
  public:
-  /// `handler` must outlive this object. Throws Error for a port that is taken, and for files that are no
-  /// certificate and key.
+  /// `handler` must outlive this object. Throws Error for a port that is taken, and for files that
+  /// are no certificate and key.
   Server(const ServerOptions& options, Handler& handler);
   ~Server();
 
@@ -51,10 +51,12 @@ class Server {
   std::size_t max_connections() const;
   /// For all that clients send, in whatever way.
   Budget& budget();
-  /// Takes no more connections. Requests that have begun have drain_timeout from here on. Returns at once.
+  /// Takes no more connections. Requests that have begun have drain_timeout from here on. Returns
+  /// at once.
   void drain();
-  /// drain(), and ends when they are answered. Where they are not in time `late` is called, after which they have two seconds more.
-  /// Whether all were answered; the destructor waits for the others.
+  /// drain(), and ends when they are answered. Where they are not in time `late` is called, after
+  /// which they have two seconds more. Whether all were answered; the destructor waits for the
+  /// others.
   bool shutdown(const std::function<void()>& late = {});
 
  private:

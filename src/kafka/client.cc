@@ -53,7 +53,8 @@ Client::Client(Kind kind, const Address& address, const Properties& own,
 // (github.com/confluentinc/librdkafka/issues/4362).
 Client::~Client() {
   constexpr std::chrono::seconds kLimit{5};
-  // Its lines go to this, and in its configuration, for which this is deprecated, that cannot be changed any more.
+  // Its lines go to this, and in its configuration, for which this is deprecated, that cannot be
+  // changed any more.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   rd_kafka_set_logger(handle_, nullptr);
@@ -69,7 +70,8 @@ Client::~Client() {
   }
 }
 
-// A line of its own that says it all: "[thrd:h:9092/bootstrap]: h:9092/bootstrap: Connect to … failed: Connection refused (after …)".
+// A line of its own that says it all: "[thrd:h:9092/bootstrap]: h:9092/bootstrap: Connect to …
+// failed: Connection refused (after …)".
 void Client::note_log(const rd_kafka_t* handle, int level, const char* facility, const char* text) {
   constexpr int kWarning = 4;
   if (handle == nullptr || std::string_view(facility) == "CONFWARN") return;

@@ -41,8 +41,8 @@ class Client {
  public:
   enum class Kind { consumer, producer };
 
-  /// `own`: properties that the file of the settings cannot change; `configure` sets callbacks; where `is_to_end`, waits end with an Error.
-  /// Throws InputError.
+  /// `own`: properties that the file of the settings cannot change; `configure` sets callbacks;
+  /// where `is_to_end`, waits end with an Error. Throws InputError.
   Client(Kind kind, const Address& address, const Properties& own,
          void (*configure)(rd_kafka_conf_t*) = nullptr, IsToEnd is_to_end = {});
   /// Gives up after a while where librdkafka does not end.
@@ -54,18 +54,20 @@ class Client {
   const Address& address() const { return address_; }
   Deadline deadline() const { return {settings_.timeout, "SULLAE_KAFKA_TIMEOUT"}; }
 
-  /// Makes a request, which is told how long it may take, until it succeeds. Throws Error: `what`, and why, where it will not, or has not by the
-  /// end of SULLAE_KAFKA_TIMEOUT.
+  /// Makes a request, which is told how long it may take, until it succeeds. Throws Error: `what`,
+  /// and why, where it will not, or has not by the end of SULLAE_KAFKA_TIMEOUT.
   void ask(const std::string& what,
            const std::function<rd_kafka_resp_err_t(std::chrono::milliseconds)>& request) const;
 
-  /// Between two tries: says after ten seconds that it waits, and why. Throws Error where the program is to end.
+  /// Between two tries: says after ten seconds that it waits, and why. Throws Error where the
+  /// program is to end.
   void be_patient(Stall& stall) const;
 
   /// Whether a broker does, within a second.
   bool answers() const;
 
-  /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing did.
+  /// ": Connection refused …", what went wrong last between here and a broker; empty where nothing
+  /// did.
   std::string last_problem() const;
   /// Whether it may be otherwise in a moment.
   static bool is_retryable(rd_kafka_resp_err_t error);
@@ -79,8 +81,8 @@ class Client {
   /// The offsets that a partition has now. Throws Error.
   Range kept(std::int32_t partition) const;
 
-  /// The topic's, from 0 on. Waits for brokers, and a moment for a topic that is being made. Throws InputError for a topic that
-  /// is not there, or may not be seen, and Error.
+  /// The topic's, from 0 on. Waits for brokers, and a moment for a topic that is being made. Throws
+  /// InputError for a topic that is not there, or may not be seen, and Error.
   std::int32_t count_partitions() const;
 
  private:

@@ -26,22 +26,25 @@ struct Standing {
   bool has_begun = false;
 };
 
-/// Members of a group share the partitions of a topic; Kafka divides them anew when one comes or goes. A group goes on where it was
-/// committed to be, and in partitions that are new to it from their beginning. Used by one thread.
+/// Members of a group share the partitions of a topic; Kafka divides them anew when one comes or
+/// goes. A group goes on where it was committed to be, and in partitions that are new to it from
+/// their beginning. Used by one thread.
 class Consumer {
  public:
-  /// Throws InputError for a topic that is not there, and Error. Where `is_to_end`, waits for brokers end with an Error.
+  /// Throws InputError for a topic that is not there, and Error. Where `is_to_end`, waits for
+  /// brokers end with an Error.
   Consumer(const Address& from, const std::string& group, IsToEnd is_to_end = {});
   /// Leaves the group.
   ~Consumer();
   Consumer(const Consumer&) = delete;
   Consumer& operator=(const Consumer&) = delete;
 
-  /// What is there, at most `most`; waits for the first up to `limit`. A source that stands still is named by a line after ten
-  /// seconds. Throws InputError where messages are gone before they were read, and Error.
+  /// What is there, at most `most`; waits for the first up to `limit`. A source that stands still
+  /// is named by a line after ten seconds. Throws InputError where messages are gone before they
+  /// were read, and Error.
   std::vector<Message> poll(std::size_t most, std::chrono::milliseconds limit);
-  /// All that poll() has returned is done: nobody gets it again, but for what others have got since partitions were divided anew. Returns
-  /// when the broker has it. Throws Error.
+  /// All that poll() has returned is done: nobody gets it again, but for what others have got since
+  /// partitions were divided anew. Returns when the broker has it. Throws Error.
   void commit();
   Standing standing() const;
 

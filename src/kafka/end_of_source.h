@@ -20,8 +20,9 @@ class EndOfSource {
   explicit EndOfSource(std::string name)
       : name_(std::move(name)), limit_(read_settings(process_environment()).timeout) {}
 
-  /// Whether it is reached: also where other members have all partitions for so long as brokers are waited for. To be asked after each
-  /// poll. Throws TimeoutError where nothing comes and the end does not either, and where the group has not taken this member in.
+  /// Whether it is reached: also where other members have all partitions for so long as brokers are
+  /// waited for. To be asked after each poll. Throws TimeoutError where nothing comes and the end
+  /// does not either, and where the group has not taken this member in.
   bool is_reached(const Standing& standing, bool has_something_come) {
     if (standing.is_at_end) return true;
     if (has_something_come) until_ = deadline();

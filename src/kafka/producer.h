@@ -9,10 +9,12 @@
 
 namespace sullae::kafka {
 
-/// An idempotent producer (KIP-98): what it sends again after an error of the network is there once, and in order. Used by one thread.
+/// An idempotent producer (KIP-98): what it sends again after an error of the network is there
+/// once, and in order. Used by one thread.
 class Producer {
  public:
-  /// Throws InputError for a topic that is not there and is not made, and Error. Where `is_to_end`, waits for brokers end with an Error.
+  /// Throws InputError for a topic that is not there and is not made, and Error. Where `is_to_end`,
+  /// waits for brokers end with an Error.
   explicit Producer(const Address& to, IsToEnd is_to_end = {});
   /// What was not acknowledged may be lost.
   ~Producer();
@@ -21,8 +23,8 @@ class Producer {
 
   /// The key chooses the partition. Copies both; waits while too much is on its way.
   void send(std::string_view key, std::string_view value);
-  /// Returns when all in-sync replicas have all that was sent. Throws Error: something was not taken, by the end of
-  /// SULLAE_KAFKA_TIMEOUT at the latest.
+  /// Returns when all in-sync replicas have all that was sent. Throws Error: something was not
+  /// taken, by the end of SULLAE_KAFKA_TIMEOUT at the latest.
   void flush();
 
  private:

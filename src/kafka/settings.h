@@ -15,8 +15,9 @@ using Properties = std::vector<std::pair<std::string, std::string>>;
 struct Settings {
   /// How long brokers are waited for: SULLAE_KAFKA_TIMEOUT, in seconds.
   std::chrono::milliseconds timeout{120'000};
-  /// Of librdkafka, which Kafka's own clients share for the most part: security.protocol, sasl.username …; the lines of the file
-  /// SULLAE_KAFKA_CONFIG ("name=value"; "#" begins a comment).
+  /// Of librdkafka, which Kafka's own clients share for the most part: security.protocol,
+  /// sasl.username …; the lines of the file SULLAE_KAFKA_CONFIG ("name=value"; "#" begins a
+  /// comment).
   Properties properties;
   /// For messages; empty for none.
   std::string file;

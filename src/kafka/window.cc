@@ -113,7 +113,8 @@ class Reader : private Client {
     if (!open_.contains(partition)) return;
     const std::int64_t offset = received->offset;
     const std::int64_t end = address().window.at(partition).end;
-    // The last of a window may be none that anybody gets, and another comes instead, or the end of all.
+    // The last of a window may be none that anybody gets, and another comes instead, or the end of
+    // all.
     if (!is_end && offset < end) act(to_message(std::move(received)));
     if (offset < end - (is_end ? 0 : 1)) return;
     open_.erase(partition);

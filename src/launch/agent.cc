@@ -245,7 +245,8 @@ class Agent {
   sigset_t mask_before_{};
 };
 
-// Arguments, folders and variables are bytes, and JSON has texts: each byte is the letter of its number.
+// Arguments, folders and variables are bytes, and JSON has texts: each byte is the letter of its
+// number.
 std::string text_of(const std::string& bytes) {
   std::string text;
   for (const char c : bytes) {

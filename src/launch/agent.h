@@ -9,7 +9,8 @@
 
 namespace sullae {
 
-/// How long the output of a rank that has ended is still read while something holds its pipes open. The end is reported then.
+/// How long the output of a rank that has ended is still read while something holds its pipes open.
+/// The end is reported then.
 inline constexpr std::chrono::milliseconds kDrainLimit{1000};
 
 /// What an agent is to start.
@@ -20,7 +21,8 @@ struct AgentSpec {
   std::map<std::string, std::string> environment;
   std::vector<int> ranks;
   int size = 1;
-  /// Which shares of the host's processors they get, of how many; empty numbers them, and divides the host among them.
+  /// Which shares of the host's processors they get, of how many; empty numbers them, and divides
+  /// the host among them.
   std::vector<int> slots;
   int host_slots = 0;
   /// Others may follow: the agent ends when the launcher lets it go, and not with its ranks.
@@ -40,8 +42,9 @@ struct AgentEnd {
   bool was_asked_to_go = false;  ///< by a signal to itself
 };
 
-/// Talks to the launcher through `input` and `output` until every rank has ended; each `start` starts more of them. When the launcher
-/// is gone, or asks for it, all ranks and whatever they started are killed.
+/// Talks to the launcher through `input` and `output` until every rank has ended; each `start`
+/// starts more of them. When the launcher is gone, or asks for it, all ranks and whatever they
+/// started are killed.
 AgentEnd run_agent(int input, int output);
 
 }  // namespace sullae

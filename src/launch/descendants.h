@@ -15,7 +15,8 @@ void adopt_orphans();
 std::vector<pid_t> child_processes();
 
 /// Kills all children and, as they are adopted, theirs, until there are none, and reaps them. Needs
-/// adopt_orphans(). Returns those that have not ended within `limit`: a process that waits for a disk that does not answer cannot.
+/// adopt_orphans(). Returns those that have not ended within `limit`: a process that waits for a
+/// disk that does not answer cannot.
 std::vector<pid_t> kill_descendants(std::chrono::milliseconds limit);
 
 }  // namespace sullae

@@ -103,8 +103,8 @@ std::optional<WorldOptions> from_open_mpi(const Reader& reader) {
   return options;
 }
 
-// MPICH's Hydra and its kin, also where Slurm has started it, or its proxies. Slurm's own PMI sets these too, to the same as Slurm's
-// own variables, which say more.
+// MPICH's Hydra and its kin, also where Slurm has started it, or its proxies. Slurm's own PMI sets
+// these too, to the same as Slurm's own variables, which say more.
 std::optional<WorldOptions> from_pmi(const Reader& reader) {
   const auto rank = reader.find("PMI_RANK");
   if (!rank) return std::nullopt;

@@ -14,11 +14,12 @@ namespace sullae {
 /// none. Throws InputError that names the variable which is missing or wrong.
 WorldOptions detect_world(const Environment& environment);
 
-/// Whether a launcher has started this process as one of its ranks, so that the host's processors are not all its own.
+/// Whether a launcher has started this process as one of its ranks, so that the host's processors
+/// are not all its own.
 bool is_launched(const Environment& environment);
 
-/// World::create() for the world that this process's job is, whose timeline is the job's (SULLAE_TIMELINE); any other world
-/// that a process makes has none of its own accord. Collective.
+/// World::create() for the world that this process's job is, whose timeline is the job's
+/// (SULLAE_TIMELINE); any other world that a process makes has none of its own accord. Collective.
 World create_job_world(const WorldOptions& options);
 
 /// The first host of a Slurm node list: "node[003-007,9],gpu1" gives "node003".

@@ -9,8 +9,8 @@
 
 namespace sullae {
 
-/// The first rank that fails ends the others. Where there are parameter servers, only rank 0 does: the others' workers
-/// go on without one that fails, and a server that is killed is started again.
+/// The first rank that fails ends the others. Where there are parameter servers, only rank 0 does:
+/// the others' workers go on without one that fails, and a server that is killed is started again.
 class FixedJob final : public Job {
  public:
   explicit FixedJob(const JobOptions& options) : Job(options), running_(options.ranks) {}

@@ -20,8 +20,8 @@ namespace sullae {
 namespace {
 
 struct Default {
-  // Held while a world is joined, which an interruption may end: what it runs may ask for the world, or shut it down. Before
-  // the other one.
+  // Held while a world is joined, which an interruption may end: what it runs may ask for the
+  // world, or shut it down. Before the other one.
   std::mutex joining;
   // Lives until the process ends: another rank may join its next world before this one does.
   std::unique_ptr<StoreServer> store_server;
@@ -38,7 +38,8 @@ Default& default_world() {
   return *instance;
 }
 
-// A launcher reads the output through a pipe: whole lines as they are written, and none lost when a rank is killed.
+// A launcher reads the output through a pipe: whole lines as they are written, and none lost when a
+// rank is killed.
 void write_whole_lines() { std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ); }
 
 void leave_at_exit() {

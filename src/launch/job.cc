@@ -88,7 +88,8 @@ int Job::run() {
 
 void Job::start_store(bool all_here, StoreServer::Listener listener) {
   if (all_here && options_.store_port == 0) {
-    // Containers that share the host's network share these names, and have process numbers of their own.
+    // Containers that share the host's network share these names, and have process numbers of their
+    // own.
     store_address_ = fmt::format("unix:sullae-run-{}-{}-{}", ::getuid(), ::getpid(), draw_secret());
     store_address_here_ = store_address_;
     store_.emplace(StoreAddress::parse(store_address_), secret_, std::move(listener));
@@ -142,7 +143,8 @@ void Job::start_processes(RunningAgent& agent, AgentSpec spec) {
 void Job::turn() {
   std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}};
   const std::size_t agents = agents_.size();
-  // Where nobody takes what ranks write, they wait; but not in a job that ends, whose agents are to hear of it.
+  // Where nobody takes what ranks write, they wait; but not in a job that ends, whose agents are to
+  // hear of it.
   const bool has_room = !output_.is_full() || ending_;
   if (!has_room) on_pause();
   for (const RunningAgent& agent : agents_) {
@@ -201,7 +203,8 @@ void Job::on_signals() {
   }
 }
 
-// A terminal that is gone is a request to end, which programs know as SIGTERM; so do the ranks of an elastic job, who then go together.
+// A terminal that is gone is a request to end, which programs know as SIGTERM; so do the ranks of
+// an elastic job, who then go together.
 int Job::signal_for_ranks(int signal) const {
   return signal == SIGHUP || options_.elastic ? SIGTERM : signal;
 }
@@ -310,7 +313,8 @@ void Job::send_signal(RunningAgent& agent, int rank, int signal) {
     send_frame(agent, FrameType::signal, rank, fmt::to_string(signal));
 }
 
-// An agent that waits for its output to be read reads nothing meanwhile: who waited for that would wait for ever.
+// An agent that waits for its output to be read reads nothing meanwhile: who waited for that would
+// wait for ever.
 void Job::send_frame(RunningAgent& agent, FrameType type, int rank, std::string_view payload) {
   agent.unsent += frame_of(type, rank, payload);
   send_on(agent);

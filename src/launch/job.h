@@ -1,5 +1,5 @@
-// What jobs have in common: agents on hosts that start processes, whose output is shown, and signals and limits that end
-// them all.
+// What jobs have in common: agents on hosts that start processes, whose output is shown, and
+// signals and limits that end them all.
 #pragma once
 
 #include <poll.h>
@@ -64,14 +64,16 @@ class Job {
   virtual void on_process_ended(RunningAgent& agent, int rank, int status) = 0;
   /// Nothing is heard of its processes any more. `why` ends a sentence: "host a cannot be used: …".
   virtual void on_host_lost(RunningAgent& agent, const std::string& why) = 0;
-  /// Somebody takes the host back soon. `why` begins a sentence: "host a is taken back". Ends the job.
+  /// Somebody takes the host back soon. `why` begins a sentence: "host a is taken back". Ends the
+  /// job.
   virtual void on_host_taken_back(RunningAgent& agent, const std::string& why);
   /// It cannot do what it is to do. Throws Error, which ends the job.
   virtual void on_agent_failed(RunningAgent& agent, const std::string& why);
   /// Adds to what is waited for, and looks at it afterwards.
   virtual void add_to_poll(std::vector<pollfd>&) {}
   virtual void after_poll(std::span<const pollfd>) {}
-  /// Nothing is heard of agents for a while, since nobody takes what ranks write: limits for that begin anew.
+  /// Nothing is heard of agents for a while, since nobody takes what ranks write: limits for that
+  /// begin anew.
   virtual void on_pause();
   /// Its user, or the batch system, ends it: before any process hears of it.
   virtual void on_asked_to_end() {}
@@ -83,8 +85,8 @@ class Job {
   void stop_store() { store_.reset(); }
   RunningAgent& start_agent(const std::string& host);
   std::deque<RunningAgent>& agents() { return agents_; }
-  /// Starts processes through the agent, as soon as it answers. What all processes get is filled in, and where there is no
-  /// command the job's.
+  /// Starts processes through the agent, as soon as it answers. What all processes get is filled
+  /// in, and where there is no command the job's.
   void start_processes(RunningAgent& agent, AgentSpec spec);
   void send_signal(RunningAgent& agent, int rank, int signal);
   void signal_all(int signal);

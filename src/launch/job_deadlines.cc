@@ -73,7 +73,8 @@ void Job::check_deadlines() {
   }
 }
 
-// Of a host that lost its power, or its network, nothing is heard any more, and nothing of a rank that waits for a disk.
+// Of a host that lost its power, or its network, nothing is heard any more, and nothing of a rank
+// that waits for a disk.
 void Job::kill_all() {
   signal_all(SIGKILL);
   // To kill them, and to say so, takes moments.

@@ -19,7 +19,8 @@ inline void block_signals() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-/// One of them that has come, where they are blocked: it stays for who takes it. Nothing where none has.
+/// One of them that has come, where they are blocked: it stays for who takes it. Nothing where none
+/// has.
 inline std::optional<int> pending_end_signal() {
   sigset_t pending;
   ::sigpending(&pending);
@@ -29,8 +30,8 @@ inline std::optional<int> pending_end_signal() {
   return std::nullopt;
 }
 
-/// As a file descriptor, and blocked, for as long as the object lives, but for SIGHUP where it is ignored (nohup); SIGPIPE is ignored. One at
-/// a time.
+/// As a file descriptor, and blocked, for as long as the object lives, but for SIGHUP where it is
+/// ignored (nohup); SIGPIPE is ignored. One at a time.
 class JobSignals {
  public:
   JobSignals() {

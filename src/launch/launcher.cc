@@ -41,7 +41,8 @@ Outcome run_once(const JobOptions& options, bool may_begin_again) {
 }  // namespace
 
 int run_job(JobOptions options) {
-  // Of each rank three connections to the store, at most, and what its host's agent needs of this process.
+  // Of each rank three connections to the store, at most, and what its host's agent needs of this
+  // process.
   constexpr std::size_t kOwn = 256;
   const int ranks = options.elastic ? options.elastic->max_ranks : options.ranks;
   allow_descriptors(kOwn + 4 * static_cast<std::size_t>(ranks));

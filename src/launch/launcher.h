@@ -42,8 +42,9 @@ struct JobOptions {
   std::string remote_shell = "ssh -o BatchMode=yes -o ConnectTimeout=10";
   /// How long a host may take to answer.
   std::chrono::milliseconds connect_timeout{std::chrono::seconds{30}};
-  /// Between asking ranks to end and killing them: where one has failed, and where the job itself is asked to end, so that they may
-  /// leave a checkpoint. The second is within Slurm's and Kubernetes' 30 seconds.
+  /// Between asking ranks to end and killing them: where one has failed, and where the job itself
+  /// is asked to end, so that they may leave a checkpoint. The second is within Slurm's and
+  /// Kubernetes' 30 seconds.
   std::chrono::milliseconds grace{std::chrono::seconds{5}};
   std::chrono::milliseconds grace_when_asked{std::chrono::seconds{20}};
   /// Where other hosts reach the rendezvous store; empty takes this host's name.
@@ -84,8 +85,9 @@ struct JobOptions {
 };
 
 /// Runs the job and returns the exit code: 0, that of the first rank that failed (128 + signal when
-/// it was killed; with parameter servers that of rank 0), or 124 at the timeout. Takes over SIGINT, SIGTERM and SIGHUP while it runs.
-/// Throws InputError or Error where the job cannot be started; no process is left then either.
+/// it was killed; with parameter servers that of rank 0), or 124 at the timeout. Takes over SIGINT,
+/// SIGTERM and SIGHUP while it runs. Throws InputError or Error where the job cannot be started; no
+/// process is left then either.
 int run_job(JobOptions options);
 
 }  // namespace sullae

@@ -17,7 +17,8 @@
 namespace sullae {
 
 struct OutputOptions {
-  /// One file a rank is written here, "rank-<n>.log", and one a parameter server, "ps-<n>.log"; empty writes none.
+  /// One file a rank is written here, "rank-<n>.log", and one a parameter server, "ps-<n>.log";
+  /// empty writes none.
   std::filesystem::path directory;
   bool tag = true;
   /// Colours the tags.
@@ -59,8 +60,8 @@ class RankOutput {
  private:
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
 
-  // What waits for who reads a file. Where standard output and standard error are one, it is of both, so that lines stay whole and in
-  // their order.
+  // What waits for who reads a file. Where standard output and standard error are one, it is of
+  // both, so that lines stay whole and in their order.
   struct Queue {
     int descriptor;
     std::size_t piece;  // for which there is room where poll() says so

@@ -26,7 +26,8 @@ namespace {
 constexpr int kNotRun = 127;  // a shell's code for it
 constexpr std::chrono::seconds kStartLimit{60};
 
-// What a program is called with: made before the fork, after which other threads may hold the locks that it takes.
+// What a program is called with: made before the fork, after which other threads may hold the locks
+// that it takes.
 class Call {
  public:
   explicit Call(const ChildOptions& options) : words_(options.words) {

@@ -7,8 +7,8 @@
 
 namespace sullae {
 
-/// The path of `name` of the programs that are installed together: "sullae", or one of those that it becomes, which are
-/// beside it or in libexec/sullae.
+/// The path of `name` of the programs that are installed together: "sullae", or one of those that
+/// it becomes, which are beside it or in libexec/sullae.
 std::string own_program(const std::string& name = "sullae");
 
 /// `word` as the shell takes it: quoted, whatever is in it.

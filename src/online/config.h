@@ -16,8 +16,8 @@ struct OnlineConfig {
   /// The old training and test data; empty takes what the model was trained on.
   std::filesystem::path data;
   std::filesystem::path test_data;
-  /// Training begins when so many samples have changed, or when the first of fewer has waited so long (0: it
-  /// waits for ever).
+  /// Training begins when so many samples have changed, or when the first of fewer has waited so
+  /// long (0: it waits for ever).
   std::int64_t min_examples = 100;
   std::chrono::seconds max_age{600};
   train::FineTuneOptions training;

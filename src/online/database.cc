@@ -23,7 +23,8 @@ std::pair<dev_t, ino_t> place_of(const std::string& file) {
   return {now.st_dev, now.st_ino};
 }
 
-// Whether hosts may have the file open with which a log's index, in memory, cannot be shared (https://www.sqlite.org/wal.html).
+// Whether hosts may have the file open with which a log's index, in memory, cannot be shared
+// (https://www.sqlite.org/wal.html).
 bool is_on_network(const std::string& file) {
   struct statfs system {};
   return ::statfs(file.c_str(), &system) == 0 &&

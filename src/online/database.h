@@ -14,8 +14,8 @@ struct sqlite3_stmt;
 
 namespace sullae::online {
 
-/// A connection with full synchronisation: what was committed outlives the process and the power. In WAL mode, but where other
-/// hosts may have the file open, too. Used by one thread at a time.
+/// A connection with full synchronisation: what was committed outlives the process and the power.
+/// In WAL mode, but where other hosts may have the file open, too. Used by one thread at a time.
 class Database {
  public:
   /// Makes the file where there is none. Throws Error that names it.
@@ -30,12 +30,14 @@ class Database {
   bool in_transaction() const;
   /// Whether the file that was opened is still what its name stands for.
   bool is_in_place() const;
-  /// Throws RequestError (unavailable) where another file has this one's name while this one's log is still beside it: SQLite would take the log
-  /// for that file's, and bring back what the file has not, or destroy it.
+  /// Throws RequestError (unavailable) where another file has this one's name while this one's log
+  /// is still beside it: SQLite would take the log for that file's, and bring back what the file
+  /// has not, or destroy it.
   void expect_no_old_log() const;
   /// From here on expect_log() knows the log file that commits go to; after the first of them.
   void note_log();
-  /// Throws Error where the log was removed or replaced since: commits would be lost with this process.
+  /// Throws Error where the log was removed or replaced since: commits would be lost with this
+  /// process.
   void expect_log() const;
   /// What a query answers with one number; 0 where it answers with none. Throws Error.
   std::int64_t number(const std::string& sql);

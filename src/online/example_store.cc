@@ -12,7 +12,8 @@
 namespace sullae::online {
 namespace {
 
-// `changes` keeps all that was ever said; `examples` is what holds now. A sample without a label was taken back.
+// `changes` keeps all that was ever said; `examples` is what holds now. A sample without a label
+// was taken back.
 constexpr const char* kSchema = R"(
 CREATE TABLE IF NOT EXISTS changes (
   revision INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -31,7 +32,8 @@ CREATE TABLE IF NOT EXISTS identity (only INTEGER PRIMARY KEY CHECK (only = 1), 
 INSERT OR IGNORE INTO identity VALUES (1, lower(hex(randomblob(16))));
 )";
 
-// By the index: a row's label is behind its input, and to reach that of an image is to read the image.
+// By the index: a row's label is behind its input, and to reach that of an image is to read the
+// image.
 constexpr const char* kHolds = "revision NOT IN (SELECT revision FROM changes WHERE label = '')";
 
 }  // namespace

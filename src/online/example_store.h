@@ -18,7 +18,8 @@ inline constexpr const char* kNoLabel = "-";
 
 /// A sample as an operator gives it.
 struct Example {
-  /// What it is known by: another one of this key takes its place. Empty takes what the input alone makes, a hash of it.
+  /// What it is known by: another one of this key takes its place. Empty takes what the input alone
+  /// makes, a hash of it.
   std::string key;
   /// A text, or a JPEG file.
   std::string input;
@@ -58,21 +59,24 @@ class ExampleStore {
   /// Throws Error.
   explicit ExampleStore(const std::filesystem::path& file);
 
-  /// All of `changes`, one after the other, or none; a result each. When it returns they are on the disk. Throws
-  /// Error.
+  /// All of `changes`, one after the other, or none; a result each. When it returns they are on the
+  /// disk. Throws Error.
   std::vector<StoreResult> put(const std::vector<ExampleChange>& changes);
-  /// Samples that have changed after revision `since`, in the order of their changes, at most `limit`. Those that were
-  /// taken back have no label. It ends with the first sample by which the inputs are more than `most_bytes`.
+  /// Samples that have changed after revision `since`, in the order of their changes, at most
+  /// `limit`. Those that were taken back have no label. It ends with the first sample by which the
+  /// inputs are more than `most_bytes`.
   std::vector<StoredExample> changed_since(
       std::int64_t since, std::int64_t limit,
       std::size_t most_bytes = std::numeric_limits<std::size_t>::max()) const;
   /// In the order of their changes, without those that were taken back; as for all below.
   std::vector<StoredExample> all() const;
-  /// How many samples have changed after revision `since`, and the time of the first of these changes.
+  /// How many samples have changed after revision `since`, and the time of the first of these
+  /// changes.
   std::pair<std::int64_t, std::int64_t> count_since(std::int64_t since) const;
   std::int64_t size() const;
   std::int64_t revision() const;
-  /// Whether the file is still there under its name: what is put into one that was removed is lost with it.
+  /// Whether the file is still there under its name: what is put into one that was removed is lost
+  /// with it.
   bool is_in_place() const { return database_.is_in_place(); }
   /// Before the one that took its place is opened. Throws RequestError (unavailable).
   void expect_no_old_log() const { database_.expect_no_old_log(); }

@@ -1,5 +1,5 @@
-// Takes samples from many clients at once and writes what waits together in one transaction: a disk takes few
-// transactions a second, and clients' threads must not wait for it.
+// Takes samples from many clients at once and writes what waits together in one transaction: a disk
+// takes few transactions a second, and clients' threads must not wait for it.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +18,8 @@ namespace sullae::online {
 /// Any thread may call it.
 class ExampleWriter {
  public:
-  /// Called once, in the writer's thread, when the samples are on the disk, or with why they are not.
+  /// Called once, in the writer's thread, when the samples are on the disk, or with why they are
+  /// not.
   using Done = std::function<void(StoreResult, std::exception_ptr)>;
 
   /// `store` must outlive this object.

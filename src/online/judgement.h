@@ -10,8 +10,9 @@ namespace sullae::online {
 
 inline double percent(double accuracy) { return 100 * accuracy; }
 
-/// Why not; empty where it makes fewer mistakes on the changed samples (or as few, with a lower loss), and loses no more than the tolerance
-/// elsewhere: on samples of earlier rounds, of which it may lose one, and on those and the old test set together.
+/// Why not; empty where it makes fewer mistakes on the changed samples (or as few, with a lower
+/// loss), and loses no more than the tolerance elsewhere: on samples of earlier rounds, of which it
+/// may lose one, and on those and the old test set together.
 std::string reason_against(const train::FineTuneResult& result, const OnlineConfig& config);
 
 }  // namespace sullae::online

@@ -110,7 +110,8 @@ class Learner {
     }
   }
 
-  // A model's file of samples may be damaged while others are whole, which learn on where nobody waits for that model, or this round.
+  // A model's file of samples may be damaged while others are whole, which learn on where nobody
+  // waits for that model, or this round.
   void attempt(const std::string& name, const std::function<void()>& what) {
     try {
       what();

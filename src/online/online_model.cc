@@ -24,7 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the checkpoints that are published: the round, and up to which change of which file its samples go.
+// In the checkpoints that are published: the round, and up to which change of which file its
+// samples go.
 constexpr const char* kRound = "online-round";
 constexpr const char* kRevision = "online-revision";
 constexpr const char* kSamples = "online-samples";
@@ -59,7 +60,8 @@ OnlineModel::OnlineModel(fs::path directory, std::string name)
   end_unfinished();
 }
 
-// A version appears whole or not at all, so whether it is there tells whether the round was published.
+// A version appears whole or not at all, so whether it is there tells whether the round was
+// published.
 void OnlineModel::end_unfinished() {
   for (Round& round : rounds_.unfinished()) {
     round.ended = milliseconds_now();
@@ -98,8 +100,8 @@ bool OnlineModel::learnt_from_these(const CheckpointMetadata& metadata) const {
   return samples != metadata.texts.end() && samples->second == examples_.identity();
 }
 
-// The samples that the parent knows. A file that was put back from a backup knows nothing of the rounds after it was made, whose
-// revisions and numbers it gives again.
+// The samples that the parent knows. A file that was put back from a backup knows nothing of the
+// rounds after it was made, whose revisions and numbers it gives again.
 std::int64_t OnlineModel::learnt_revision() const {
   if (!learnt_from_these(parent_)) return 0;
   const auto id = static_cast<std::int64_t>(number_of(parent_, kRound));
@@ -139,7 +141,8 @@ fs::path OnlineModel::parent_file() const {
   return directory_ / std::to_string(round_.parent) / repository::kModelFile;
 }
 
-// What was wrong with a round that has failed may have passed: it is made again, each time later, or when something has changed.
+// What was wrong with a round that has failed may have passed: it is made again, each time later,
+// or when something has changed.
 bool OnlineModel::rests_after_failure() const {
   constexpr std::int64_t kFirstPause = 60'000;
   constexpr std::int64_t kLongestPause = 3'600'000;
@@ -155,8 +158,8 @@ bool OnlineModel::rests_after_failure() const {
   return milliseconds_now() - ended < pause;
 }
 
-// A server loads and checks what was published before it answers. A round that began earlier would begin with what is about to be
-// replaced, and be in vain.
+// A server loads and checks what was published before it answers. A round that began earlier would
+// begin with what is about to be replaced, and be in vain.
 bool OnlineModel::awaits_server() const {
   constexpr std::int64_t kLongestWait = 30'000;
   if (published_ == 0 || milliseconds_now() - published_at_ >= kLongestWait) return false;

@@ -1,4 +1,5 @@
-// What rank 0 knows of a model that goes on learning: what waits, what is to be trained, what became of it.
+// What rank 0 knows of a model that goes on learning: what waits, what is to be trained, what
+// became of it.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,13 @@ CheckpointMetadata read_version(const std::filesystem::path& file);
 /// Used by one thread.
 class OnlineModel {
  public:
-  /// Throws InputError where another process learns for this model. Ends the rounds that a process before has
-  /// left unfinished: a version that it had published is recorded.
+  /// Throws InputError where another process learns for this model. Ends the rounds that a process
+  /// before has left unfinished: a version that it had published is recorded.
   OnlineModel(std::filesystem::path directory, std::string name);
 
-  /// A round that is due now; it has begun then. With `always`, what has changed is reason enough. A round
-  /// that fails before it can begin is recorded and logged. Throws Error where records cannot be written.
+  /// A round that is due now; it has begun then. With `always`, what has changed is reason enough.
+  /// A round that fails before it can begin is recorded and logged. Throws Error where records
+  /// cannot be written.
   std::optional<Job> begin(bool at_once);
   /// Whether its file of samples is still the one that was opened.
   bool is_in_place() const { return examples_.is_in_place(); }
@@ -37,11 +39,12 @@ class OnlineModel {
   std::filesystem::path parent_file() const;
   /// A step is done; kept once a second.
   void progress(std::int64_t step, std::int64_t steps);
-  /// Publishes the weights of `network`, or says why not. False where they are no successor of what answers by now, so that the
-  /// round is to be made again. Throws Error.
+  /// Publishes the weights of `network`, or says why not. False where they are no successor of what
+  /// answers by now, so that the round is to be made again. Throws Error.
   bool finish(const train::FineTuneResult& result, const torch::nn::Module& network);
   void fail(const std::string& reason);
-  /// Why the last round failed, or why there is none: what config.toml says is not understood. Empty where all is well.
+  /// Why the last round failed, or why there is none: what config.toml says is not understood.
+  /// Empty where all is well.
   const std::string& problem() const { return problem_.empty() ? problem_of_round_ : problem_; }
 
  private:

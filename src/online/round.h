@@ -1,4 +1,5 @@
-// A round of online learning: what was trained, from which weights, what came of it. The record of a publication.
+// A round of online learning: what was trained, from which weights, what came of it. The record of
+// a publication.
 #pragma once
 
 #include <cstdint>

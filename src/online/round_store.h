@@ -1,5 +1,5 @@
-// The rounds of online learning, and the calls for one, beside a model's samples: what the server and the process
-// that learns know of each other.
+// The rounds of online learning, and the calls for one, beside a model's samples: what the server
+// and the process that learns know of each other.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace sullae::online {
 
-/// Tables of the file that holds the samples. Any thread may call it, and several processes may have it open.
+/// Tables of the file that holds the samples. Any thread may call it, and several processes may
+/// have it open.
 class RoundStore {
  public:
   /// Throws Error.

@@ -18,13 +18,16 @@
 
 namespace sullae::online {
 
-/// A message is a sample with its label: its key is the sample's, so that another message of this key takes its place, and one without a
-/// value takes it back; without a key a sample is known by its input. Offsets are committed when samples are on the disk, so that none
-/// is lost, and what comes again after a crash is there already. A thread of its own reads; what is public is for one other.
+/// A message is a sample with its label: its key is the sample's, so that another message of this
+/// key takes its place, and one without a value takes it back; without a key a sample is known by
+/// its input. Offsets are committed when samples are on the disk, so that none is lost, and what
+/// comes again after a crash is there already. A thread of its own reads; what is public is for one
+/// other.
 class SampleSource {
  public:
   enum class Until { ever, end };
-  /// `model`: a folder of the repository. Throws InputError, e.g. for a model that is none of a recipe.
+  /// `model`: a folder of the repository. Throws InputError, e.g. for a model that is none of a
+  /// recipe.
   SampleSource(const OnlineSource& source, const std::filesystem::path& model, Until until);
   ~SampleSource();
   SampleSource(const SampleSource&) = delete;

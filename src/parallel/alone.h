@@ -1,4 +1,5 @@
-// Parameters of a rank that is alone: there are no parts, but of 16 bits what is updated is in float32.
+// Parameters of a rank that is alone: there are no parts, but of 16 bits what is updated is in
+// float32.
 #pragma once
 
 #include <torch/types.h>

@@ -28,7 +28,8 @@ torch::Tensor summed(const torch::Tensor& input, const World& world) {
   return sum;
 }
 
-// What is one after the other along dimension 0 is so in memory: other dimensions change places with it for the way.
+// What is one after the other along dimension 0 is so in memory: other dimensions change places
+// with it for the way.
 torch::Tensor gathered(const torch::Tensor& input, std::int64_t dim, const World& world) {
   if (world.size() == 1) return copied(input);
   return allgather(input.transpose(0, dim), world).transpose(0, dim).contiguous();

@@ -12,13 +12,15 @@
 
 namespace sullae {
 
-/// The sum of the squares of the gradients of `parameters`, in which what other ranks have, too, is left out: those called
-/// `elsewhere`, and, unless `is_first` of the ranks of tensor parallel layers, those that are none of `parts`.
+/// The sum of the squares of the gradients of `parameters`, in which what other ranks have, too, is
+/// left out: those called `elsewhere`, and, unless `is_first` of the ranks of tensor parallel
+/// layers, those that are none of `parts`.
 double own_squares(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                    const std::map<std::string, ParameterPart>& parts, bool is_first,
                    const std::set<std::string>& elsewhere = {});
 
-/// What gradients of norm `norm` are multiplied by, so that it is at most `max_norm`; as torch::nn::utils::clip_grad_norm_ has it.
+/// What gradients of norm `norm` are multiplied by, so that it is at most `max_norm`; as
+/// torch::nn::utils::clip_grad_norm_ has it.
 double clip_factor(double norm, double max_norm);
 
 /// `parameters`, with `masters` in the place of those of their names.
@@ -26,8 +28,8 @@ torch::OrderedDict<std::string, torch::Tensor> with_masters(
     torch::OrderedDict<std::string, torch::Tensor> parameters,
     const std::map<std::string, torch::Tensor>& masters);
 
-/// Scales the gradients of `parameters`, of which own_squares() are `squares`, so that the norm over all of `world` is at most `max_norm`.
-/// Returns the norm before. Collective.
+/// Scales the gradients of `parameters`, of which own_squares() are `squares`, so that the norm
+/// over all of `world` is at most `max_norm`. Returns the norm before. Collective.
 double clip_to_norm(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                     double squares, double max_norm, const World& world);
 

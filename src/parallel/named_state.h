@@ -23,8 +23,8 @@ std::string name_in(const std::string& module, const std::string& name);
 /// Modules, too: checkpoints have them, even those without parameters.
 std::vector<NamedState> state_of(const torch::nn::Module& module);
 
-/// A module that has all that, by those names, and computes nothing: what it writes is what the module that it is of would
-/// write.
+/// A module that has all that, by those names, and computes nothing: what it writes is what the
+/// module that it is of would write.
 std::shared_ptr<torch::nn::Module> module_of(const std::vector<NamedState>& state);
 
 }  // namespace sullae

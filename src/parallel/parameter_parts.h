@@ -1,4 +1,5 @@
-// Parameters of which ranks have parts, as checkpoints see them: the seam, behind which divisions differ.
+// Parameters of which ranks have parts, as checkpoints see them: the seam, behind which divisions
+// differ.
 #pragma once
 
 #include <torch/types.h>
@@ -39,13 +40,16 @@ class ParameterParts {
   virtual const World& world() const = 0;
   /// The ranks that have the same parts in other worlds; null for none.
   virtual const World* replicas() const { return nullptr; }
-  /// Those that the optimizer is of, trained or not, in its order: their names, and the tensors that modules have.
+  /// Those that the optimizer is of, trained or not, in its order: their names, and the tensors
+  /// that modules have.
   virtual const std::vector<PlannedParameter>& all() const = 0;
   /// One that is laid out as the whole of it; it need not be there.
   virtual torch::Tensor outline_of(std::size_t parameter) const { return all()[parameter].tensor; }
-  /// What else belongs to them, buffers above all: whole on every rank, under the names that it has with them.
+  /// What else belongs to them, buffers above all: whole on every rank, under the names that it has
+  /// with them.
   virtual std::vector<NamedState> others() const { return {}; }
-  /// Nothing is kept of those that are not. What is whole of them is the first rank's, and nobody has a piece of it.
+  /// Nothing is kept of those that are not. What is whole of them is the first rank's, and nobody
+  /// has a piece of it.
   virtual bool is_trained(std::size_t parameter) const {
     return all()[parameter].tensor.requires_grad();
   }
@@ -56,10 +60,11 @@ class ParameterParts {
     const auto type = all()[parameter].tensor.scalar_type();
     return is_whole(parameter) ? type : updated_type(type);
   }
-  /// The parts of one, in the order of elements; where several ranks have the same, these stand together. A rank's parts are
-  /// its piece, one behind the other.
+  /// The parts of one, in the order of elements; where several ranks have the same, these stand
+  /// together. A rank's parts are its piece, one behind the other.
   virtual std::vector<Part> parts_of(std::size_t parameter) const = 0;
-  /// What this rank updates of one, without gaps, as the optimizer has it; undefined where it has nothing of it.
+  /// What this rank updates of one, without gaps, as the optimizer has it; undefined where it has
+  /// nothing of it.
   virtual const torch::Tensor& piece_of(std::size_t parameter) const = 0;
 
   /// Pieces were set from without, and become the parameters. Collective.

@@ -1,6 +1,6 @@
-// Parts that ranks have of one memory, on their way to all of them, and sums of all ranks' memories on their way to the parts: in host
-// memory by the engine; on a GPU by NCCL, in the GPU's streams; and where NCCL cannot be, as between ranks that share a GPU, through
-// host memory.
+// Parts that ranks have of one memory, on their way to all of them, and sums of all ranks' memories
+// on their way to the parts: in host memory by the engine; on a GPU by NCCL, in the GPU's streams;
+// and where NCCL cannot be, as between ranks that share a GPU, through host memory.
 #pragma once
 
 #include <torch/types.h>
@@ -34,7 +34,8 @@ struct WholeMemory {
   torch::Device device = torch::kCPU;
 };
 
-/// Parts that arrive. Where it goes nothing is written any more; on a GPU: by the time at which what comes next in its stream runs.
+/// Parts that arrive. Where it goes nothing is written any more; on a GPU: by the time at which
+/// what comes next in its stream runs.
 class PendingGather {
  public:
   PendingGather() = default;
@@ -42,7 +43,8 @@ class PendingGather {
   PendingGather& operator=(PendingGather&& other) = delete;
   ~PendingGather();
 
-  /// Until they are there, on a GPU: for what comes next in its stream. Throws what the gather threw.
+  /// Until they are there, on a GPU: for what comes next in its stream. Throws what the gather
+  /// threw.
   void wait();
 
  private:
@@ -54,7 +56,8 @@ class PendingGather {
       lands_;  // what has come to host memory, and goes on to the GPU
 };
 
-/// Any number of gathers and reductions may be under way; all ranks start the same ones in the same order. Used by one thread at a time.
+/// Any number of gathers and reductions may be under way; all ranks start the same ones in the same
+/// order. Used by one thread at a time.
 class ShardExchange {
  public:
   /// Of memory on `device`, of which all ranks have the same kind. Collective.
@@ -66,20 +69,23 @@ class ShardExchange {
   WholeMemory allocate(std::size_t bytes) const;
   /// The same, and slower, by one rank alone.
   WholeMemory allocate_alone(std::size_t bytes) const;
-  /// Brings together what ranks have. `name` is for the timeline, and for the MismatchError of ranks that gather different things,
-  /// which wait() throws, or, on a GPU, the next gather() or check().
+  /// Brings together what ranks have. `name` is for the timeline, and for the MismatchError of
+  /// ranks that gather different things, which wait() throws, or, on a GPU, the next gather() or
+  /// check().
   PendingGather gather(const WholeMemory& whole, std::vector<ShardRange> ranges,
                        const std::string& name);
   /// Throws where ranks have gathered different things on their GPUs, which ends the world.
   void check();
 
-  /// Whether all is done in the GPU's streams: sums are made there, by start_reduce(), else in host memory, by reduce().
+  /// Whether all is done in the GPU's streams: sums are made there, by start_reduce(), else in host
+  /// memory, by reduce().
   bool is_in_stream() const { return in_stream_; }
   torch::Device reduces_on() const { return in_stream_ ? device_ : torch::Device(torch::kCPU); }
   /// There. Collective.
   std::shared_ptr<std::byte> allocate_sums(std::size_t bytes) const;
   std::shared_ptr<std::byte> allocate_sums_alone(std::size_t bytes) const;
-  /// Each rank's part of `sums`, added up, or averaged, becomes its shards; in an operation of the engine.
+  /// Each rank's part of `sums`, added up, or averaged, becomes its shards; in an operation of the
+  /// engine.
   static void reduce(Communicator& communicator, const std::byte* sums,
                      const std::vector<ShardRange>& ranges, ReduceOp op);
   /// The same in the GPU's streams; null where there is nobody else.

@@ -190,7 +190,8 @@ class ShardedOptimizer::Impl {
     return found;
   }
 
-  // Why `whole` cannot be divided; else its parameters become those of ours, in our order, whatever its groups.
+  // Why `whole` cannot be divided; else its parameters become those of ours, in our order, whatever
+  // its groups.
   std::string why_not(const torch::optim::Optimizer* whole,
                       std::vector<torch::Tensor>& parameters) const {
     if (whole == nullptr) return "no optimizer was given on the root";

@@ -15,8 +15,8 @@ namespace sullae {
 namespace {
 
 constexpr const char* kShardedOptimizer = "ShardedOptimizer";
-// Buffers for gradients on their way, in stage 2: one that fills, one that is reduced, and two for gradients that come in
-// another order.
+// Buffers for gradients on their way, in stage 2: one that fills, one that is reduced, and two for
+// gradients that come in another order.
 constexpr std::size_t kReduceBuffers = 4;
 
 DistributedOptimizerOptions gradient_options(const ShardedOptimizerOptions& options) {

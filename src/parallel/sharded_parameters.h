@@ -1,4 +1,5 @@
-// Parameters in buckets that are divided among ranks: where each element is, and how it gets everywhere.
+// Parameters in buckets that are divided among ranks: where each element is, and how it gets
+// everywhere.
 #pragma once
 
 #include <torch/ordered_dict.h>

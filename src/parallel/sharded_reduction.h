@@ -35,8 +35,8 @@ struct ShardedBucket {
 /// Memory for buckets' gradients on their way, which buckets take in turn. Any thread.
 class GradientBuffers {
  public:
-  /// `count` of `bytes` each, where `exchange` reduces; on a GPU they are made when they are taken, and as large as that says.
-  /// Which outlives this. Collective.
+  /// `count` of `bytes` each, where `exchange` reduces; on a GPU they are made when they are taken,
+  /// and as large as that says. Which outlives this. Collective.
   GradientBuffers(std::size_t count, std::size_t bytes, const World& world,
                   const ShardExchange& exchange);
   /// What is on its way on a GPU is there before the buffers go.
@@ -44,8 +44,9 @@ class GradientBuffers {
   GradientBuffers(const GradientBuffers&) = delete;
   GradientBuffers& operator=(const GradientBuffers&) = delete;
 
-  /// Waits for a bucket that is under way where there is none left, so that gradients do not pile up; where all that have one wait
-  /// for more gradients, makes another. On a GPU the stream waits, and not the host.
+  /// Waits for a bucket that is under way where there is none left, so that gradients do not pile
+  /// up; where all that have one wait for more gradients, makes another. On a GPU the stream waits,
+  /// and not the host.
   std::shared_ptr<std::byte> take(std::size_t bytes);
   /// What has it is under way from here on, and gives it back by itself.
   void starts();

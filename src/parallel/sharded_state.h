@@ -1,4 +1,5 @@
-// The optimizer's state of a parameter, of a piece of it or of the whole, and its way from rank to rank.
+// The optimizer's state of a parameter, of a piece of it or of the whole, and its way from rank to
+// rank.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -14,8 +15,8 @@
 
 namespace sullae {
 
-/// What a parameter's state holds, by name: tensors of as many elements as the parameter, or piece, has are moments; others
-/// (step counts) belong to all of its elements. Empty: no state.
+/// What a parameter's state holds, by name: tensors of as many elements as the parameter, or piece,
+/// has are moments; others (step counts) belong to all of its elements. Empty: no state.
 using StateTensors = std::map<std::string, c10::IValue>;
 
 StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Tensor& parameter);
@@ -23,7 +24,8 @@ StateTensors state_of(const torch::optim::Optimizer& optimizer, const torch::Ten
 void set_state(torch::optim::Optimizer& optimizer, const torch::Tensor& parameter,
                const StateTensors& tensors, const torch::optim::OptimizerParamState& prototype);
 
-/// Any state that an optimizer of `make` with the options of `like` keeps of a parameter; null for none.
+/// Any state that an optimizer of `make` with the options of `like` keeps of a parameter; null for
+/// none.
 std::unique_ptr<torch::optim::OptimizerParamState> make_prototype(
     const ShardedOptimizer::Maker& make, const torch::optim::Optimizer& like);
 
@@ -42,7 +44,8 @@ StateTensors gather_state(const ParameterStore& sharded, std::size_t index,
 /// The same with moments that have a type and no elements.
 StateTensors gather_outline(const ParameterParts& sharded, std::size_t index,
                             const torch::optim::Optimizer& optimizer, int root);
-/// The opposite of gather_state(): root's `whole`, ignored elsewhere, of which each rank gets its piece's. Collective.
+/// The opposite of gather_state(): root's `whole`, ignored elsewhere, of which each rank gets its
+/// piece's. Collective.
 StateTensors scatter_state(const ParameterStore& sharded, std::size_t index,
                            const StateTensors& whole, int root);
 

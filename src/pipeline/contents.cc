@@ -27,7 +27,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMostCacheBytes = std::size_t{256} << 20;
 
-// Of what is there by name alone: a link to nothing is where it points. Nothing of what has gone since it was listed.
+// Of what is there by name alone: a link to nothing is where it points. Nothing of what has gone
+// since it was listed.
 std::optional<std::string> of_absent(const fs::path& file) {
   std::error_code error;
   const auto target = fs::read_symlink(file, error);
@@ -109,7 +110,8 @@ std::optional<std::string> Contents::of_file(const fs::path& file) {
   if (known != known_.end() && known->second.bytes == bytes && known->second.time == time)
     return known->second.hash;
   auto hash = hash_of(file);
-  // What was written a moment ago may be written again within the clock's tick, after it was read: it is not known by its time.
+  // What was written a moment ago may be written again within the clock's tick, after it was read:
+  // it is not known by its time.
   constexpr std::int64_t kSettled = 2'000'000'000;
   if (hash && now - time >= kSettled)
     known_[file.string()] = {.bytes = bytes, .time = time, .hash = *hash};

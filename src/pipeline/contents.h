@@ -17,7 +17,8 @@ class Interrupted : public std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-/// Hashes of files' contents, by which files that have the same size and time as before are not read again. Used by one thread.
+/// Hashes of files' contents, by which files that have the same size and time as before are not
+/// read again. Used by one thread.
 class Contents {
  public:
   /// Takes up what `cache` has; a damaged one is none. `is_to_end` is asked every few MiB.
@@ -25,9 +26,10 @@ class Contents {
   /// Throws Error.
   void save() const;
 
-  /// Of a file, or of all in a folder, by their names in it; nothing where there is nothing. Of files in stores (s3://, webhdfs://) it is
-  /// their versions; of a topic of Kafka its address. In a folder a link to nothing is where it points, and what has gone while it was read is not there. Throws Error,
-  /// also for what is no regular file, and Interrupted where it is to end.
+  /// Of a file, or of all in a folder, by their names in it; nothing where there is nothing. Of
+  /// files in stores (s3://, webhdfs://) it is their versions; of a topic of Kafka its address. In
+  /// a folder a link to nothing is where it points, and what has gone while it was read is not
+  /// there. Throws Error, also for what is no regular file, and Interrupted where it is to end.
   std::optional<std::string> of(const std::filesystem::path& path);
 
  private:

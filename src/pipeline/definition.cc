@@ -43,7 +43,8 @@ std::chrono::seconds parse_span(const std::string& text) {
   return std::chrono::seconds(deadline_after(0, text, "time"));
 }
 
-// What would be a folder called "{dte}", which the next run finds made. "${NAME}" is the shell's in `run` alone.
+// What would be a folder called "{dte}", which the next run finds made. "${NAME}" is the shell's in
+// `run` alone.
 void check_path(const TomlFile& file, const toml::node& node, const std::string& path) {
   if (path.empty()) file.fail(node, "an empty path: expected a file's, or a folder's");
   static const std::regex mark(R"(\{([A-Za-z_]+)\})");

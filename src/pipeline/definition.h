@@ -21,7 +21,8 @@ struct Step {
   std::string run;
   /// Steps that must be done before: those that are named, and those that make what this one needs.
   std::vector<std::string> after = {};
-  /// Files and folders, from the pipeline's folder on: by their contents it is known whether the step is done.
+  /// Files and folders, from the pipeline's folder on: by their contents it is known whether the
+  /// step is done.
   std::vector<std::string> needs = {};
   std::vector<std::string> makes = {};
   /// Flags of `sullae jobs submit`: it runs as a job then; empty: here.
@@ -33,8 +34,8 @@ struct Step {
 
 /// Who is told, and of what: "late", "failed", "done".
 struct Tell {
-  std::string
-      command;  ///< for the shell, with SULLAE_PIPELINE_EVENT and _MESSAGE, and JSON on its standard input
+  std::string command;  ///< for the shell, with SULLAE_PIPELINE_EVENT and _MESSAGE, and JSON on its
+                        ///< standard input
   std::string webhook;  ///< gets the same JSON, by POST
   std::vector<std::string> of = {"late", "failed"};
 };
@@ -60,8 +61,9 @@ bool looks_like_pipeline(const std::filesystem::path& file);
 /// Throws InputError with file and line for what is wrong, and for steps that wait for each other.
 Pipeline read_pipeline(const std::filesystem::path& file);
 
-/// `text` with what stands for the scheduled time put in: {date} (2026-11-24), {time} (2026-11-24T02:00:00+0900), {name}, and strftime()'s
-/// signs, {%Y/%m/%d}. Other braces are the shell's.
+/// `text` with what stands for the scheduled time put in: {date} (2026-11-24), {time}
+/// (2026-11-24T02:00:00+0900), {name}, and strftime()'s signs, {%Y/%m/%d}. Other braces are the
+/// shell's.
 std::string expand(const std::string& text, const Pipeline& pipeline, Time scheduled);
 
 }  // namespace sullae::pipeline

@@ -55,7 +55,8 @@ Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& u
       ends[step.name] =
           take_place(now, std::max<Time>(0, record.started + usual_time(step.name) - now));
   }
-  // As a run does it: of those that wait the one that can begin first, and of several the first in the file.
+  // As a run does it: of those that wait the one that can begin first, and of several the first in
+  // the file.
   const auto ready_at = [&](const Step& step) -> std::optional<Time> {
     Time ready = now;
     for (const auto& before : step.after) {

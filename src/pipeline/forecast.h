@@ -25,8 +25,8 @@ struct Forecast {
   /// The step that ends last.
   std::string last;
 };
-/// Of a run as it is `now`: what is running takes as long as usual, and what has taken longer is about to end; a step that was never done
-/// takes no time.
+/// Of a run as it is `now`: what is running takes as long as usual, and what has taken longer is
+/// about to end; a step that was never done takes no time.
 Forecast forecast(const Pipeline& pipeline, const RunRecord& run, const Usual& usual, Time now);
 
 /// What to say of a run that will not be over by its deadline, or is not; nothing of others.

@@ -35,7 +35,8 @@ class StepProcess {
 
   /// Its exit code, or 128 and the signal, when it has ended. Not to be asked again then.
   std::optional<int> ended();
-  /// Asks those that have not ended to end, all together; what does not within ten seconds is killed.
+  /// Asks those that have not ended to end, all together; what does not within ten seconds is
+  /// killed.
   static void stop(std::vector<StepProcess*> processes);
 
  private:

@@ -60,7 +60,8 @@ void Runner::do_steps() {
   }
 }
 
-// While one step's files are read, others take their time. (Jobs' limits wait: to cancel one may take long, or fail.)
+// While one step's files are read, others take their time. (Jobs' limits wait: to cancel one may
+// take long, or fail.)
 bool Runner::is_to_end_while_reading() {
   if (is_to_end_()) return true;
   for (Active& active : active_) {
@@ -199,7 +200,8 @@ void Runner::finish() {
   if (run_.state == RunState::done) teller_.tell("done", message, run_);
 }
 
-// A record that cannot be written is no reason to leave steps alone, nor to tell nobody of what becomes of them.
+// A record that cannot be written is no reason to leave steps alone, nor to tell nobody of what
+// becomes of them.
 void Runner::save() {
   try_to_write([&] { state_.save(run_); });
 }

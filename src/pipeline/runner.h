@@ -22,12 +22,14 @@ namespace sullae::pipeline {
 /// By one thread, of a process that holds the lock.
 class Runner {
  public:
-  /// `program`: this one, for steps that are jobs. `turn`: this run's. All outlive this object; the end of the turn's teller waits until all is told.
+  /// `program`: this one, for steps that are jobs. `turn`: this run's. All outlive this object; the
+  /// end of the turn's teller waits until all is told.
   Runner(const Pipeline& pipeline, const State& state, Time scheduled,
          std::filesystem::path program, const Turn& turn);
 
-  /// Does what is not done of the run, until nothing is left that can be, or `is_to_end`, which is asked several times a second. Says on
-  /// standard output what becomes of steps, and tells whom the pipeline names. What cannot be noted, as on a full disk, is said, and steps go on.
+  /// Does what is not done of the run, until nothing is left that can be, or `is_to_end`, which is
+  /// asked several times a second. Says on standard output what becomes of steps, and tells whom
+  /// the pipeline names. What cannot be noted, as on a full disk, is said, and steps go on.
   RunRecord run(const std::function<bool()>& is_to_end);
 
  private:

@@ -46,7 +46,8 @@ void Runner::start_attempt(const Step& step) {
   const std::string command = steps_.command(step);
   std::vector<std::string> words{"/bin/sh", "-c", command};
   if (step.job) {
-    // Submitted once, whoever is killed: the key is the same until the attempt has ended, or is of something else.
+    // Submitted once, whoever is killed: the key is the same until the attempt has ended, or is of
+    // something else.
     std::vector<std::string> submit{program_.string(),
                                     "jobs",
                                     "submit",

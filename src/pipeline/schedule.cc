@@ -42,8 +42,8 @@ std::optional<Time> unit_of(const std::string& word) {
 
 int minutes_in(const std::tm& parts) { return parts.tm_hour * 60 + parts.tm_min; }
 
-// A time that clocks leave out is as far behind the hour that is there as it is behind the one that is not: what is due between two
-// such times has as long as on other nights.
+// A time that clocks leave out is as far behind the hour that is there as it is behind the one that
+// is not: what is due between two such times has as long as on other nights.
 Time shifted_at(const std::tm& day, int minutes) {
   const Time time = first_at(day, minutes);
   if (minutes_in(local_time(time)) == minutes) return time;

@@ -63,7 +63,8 @@ class State {
   bool is_killed(const RunRecord& run) const;
   /// A step of that run was running then: for how long is not known.
   bool is_killed(const RunRecord& run, const StepRecord& step) const;
-  /// "running, late", "done": what a run is now. "running" of one that was killed is what nobody would see otherwise.
+  /// "running, late", "done": what a run is now. "running" of one that was killed is what nobody
+  /// would see otherwise.
   std::string describe(const RunRecord& run) const;
   std::string describe(const RunRecord& run, const StepRecord& step) const;
   /// Asks whoever holds the lock, on whatever host, to end; and whether it is asked to.

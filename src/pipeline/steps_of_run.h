@@ -24,16 +24,18 @@ class StepsOfRun {
   std::map<std::string, std::string> settings(const Step& step) const;
   /// And those that say which run it is.
   std::map<std::string, std::string> environment(const Step& step) const;
-  /// What is in `paths`, by path. `missing` becomes the first that is not there, if any. Throws Error.
+  /// What is in `paths`, by path. `missing` becomes the first that is not there, if any. Throws
+  /// Error.
   std::map<std::string, std::string> contents(const std::vector<std::string>& paths,
                                               std::string& missing);
-  /// By which a job of it is known: another one of another command, other variables, other `inputs`.
+  /// By which a job of it is known: another one of another command, other variables, other
+  /// `inputs`.
   std::string key(const Step& step, int attempts,
                   const std::map<std::string, std::string>& inputs) const;
   /// What its job's name begins with.
   std::string job_name(const Step& step) const;
-  /// The job that it waits for, by the last line of its `log` in which `sullae jobs submit` has named it, if any. Returns why it could not
-  /// be cancelled, or nothing.
+  /// The job that it waits for, by the last line of its `log` in which `sullae jobs submit` has
+  /// named it, if any. Returns why it could not be cancelled, or nothing.
   std::string cancel_job(const Step& step, const std::filesystem::path& log,
                          const std::filesystem::path& program) const;
   /// By which its processes are known.

@@ -12,8 +12,10 @@
 
 namespace sullae::pipeline {
 
-/// Runs the command and posts to the webhook that the pipeline has, one after the other in a thread of its own: whoever does not answer
-/// holds up no step. A minute each at most (SULLAE_PIPELINE_TELL_TIMEOUT). What goes wrong there is logged, and changes nothing about the run. Used by one thread.
+/// Runs the command and posts to the webhook that the pipeline has, one after the other in a thread
+/// of its own: whoever does not answer holds up no step. A minute each at most
+/// (SULLAE_PIPELINE_TELL_TIMEOUT). What goes wrong there is logged, and changes nothing about the
+/// run. Used by one thread.
 class Teller {
  public:
   /// `pipeline` outlives this object.

@@ -21,9 +21,10 @@ struct Turn {
   std::optional<Time> foreseen_late;
 };
 
-/// Waits until no other run is on its way, or does what the pipeline's `overlap` says instead. Of those that wait the earliest goes
-/// first. Says on standard output what it waits for, and tells of a deadline that cannot be kept any more. Nothing where the run is not to
-/// be, or `is_to_end`. Throws TimeoutError after SULLAE_PIPELINE_QUEUE_TIMEOUT, a day.
+/// Waits until no other run is on its way, or does what the pipeline's `overlap` says instead. Of
+/// those that wait the earliest goes first. Says on standard output what it waits for, and tells of
+/// a deadline that cannot be kept any more. Nothing where the run is not to be, or `is_to_end`.
+/// Throws TimeoutError after SULLAE_PIPELINE_QUEUE_TIMEOUT, a day.
 std::optional<Turn> wait_for_turn(const Pipeline& pipeline, const State& state, Time scheduled,
                                   const std::function<bool()>& is_to_end);
 

@@ -13,7 +13,8 @@
 
 namespace sullae::predict {
 
-/// Equal for runs that write the same: the model's checksum, the data's files, the options. Reads the model's file.
+/// Equal for runs that write the same: the model's checksum, the data's files, the options. Reads
+/// the model's file.
 nlohmann::json describe_run(const PredictOptions& options, const train::FoundModel& model,
                             const serve::ModelConfig& config, const data::Dataset& set);
 

@@ -41,7 +41,8 @@ class Confusion {
   std::string to_text() const;
   /// "confusion" is the matrix; of many classes "confusion_counts" is what counts() gives.
   nlohmann::json to_json() const;
-  /// Those that are not 0, as [truth, predicted, count]: the whole matrix of many classes is too large to be noted.
+  /// Those that are not 0, as [truth, predicted, count]: the whole matrix of many classes is too
+  /// large to be noted.
   nlohmann::json counts() const;
   /// The opposite, of the same classes. Throws InputError.
   void add(const nlohmann::json& counts);

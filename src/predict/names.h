@@ -8,8 +8,8 @@
 
 namespace sullae::predict {
 
-/// Throws InputError where two would be called the same, and for outputs that the model does not have. `outputs`: those that it says it
-/// has; `own`: what each prediction has besides.
+/// Throws InputError where two would be called the same, and for outputs that the model does not
+/// have. `outputs`: those that it says it has; `own`: what each prediction has besides.
 void check_names(const PredictOptions& options, const std::vector<std::string>& outputs,
                  const std::vector<std::string>& own);
 

@@ -12,7 +12,8 @@
 
 namespace sullae::predict {
 
-/// Each number is computed in one way: by one thread of libtorch, as long as this lives; batches are computed side by side.
+/// Each number is computed in one way: by one thread of libtorch, as long as this lives; batches
+/// are computed side by side.
 class OneWay {
  public:
   OneWay();

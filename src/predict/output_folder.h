@@ -23,9 +23,10 @@ class OutputFolder {
  public:
   OutputFolder(std::filesystem::path folder, std::string format, std::size_t parts);
 
-  /// Makes the folder for the run that `run` describes, or finds it begun. Throws InputError where there is something else in it,
-  /// or predictions of another run, unless `overwrite`, which removes those; and where another process has it open. By one
-  /// process, before others use it. Returns the numbers of the parts that are not there yet.
+  /// Makes the folder for the run that `run` describes, or finds it begun. Throws InputError where
+  /// there is something else in it, or predictions of another run, unless `overwrite`, which
+  /// removes those; and where another process has it open. By one process, before others use it.
+  /// Returns the numbers of the parts that are not there yet.
   std::vector<std::size_t> open(const nlohmann::json& run, bool overwrite);
   std::filesystem::path part(std::size_t number) const;
   /// To be written before the part.

@@ -13,7 +13,8 @@
 namespace sullae::predict {
 namespace {
 
-// Samples are read by threads in pieces, which are the same on any machine, and of each piece in so many parts.
+// Samples are read by threads in pieces, which are the same on any machine, and of each piece in so
+// many parts.
 constexpr std::size_t kImagePiece = 128;
 constexpr std::size_t kOtherPiece = 1024;
 constexpr std::size_t kParts = 16;

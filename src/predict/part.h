@@ -24,14 +24,16 @@ struct PartSeen {
 /// How many samples are in memory together, with what a model takes of them and answers.
 std::size_t most_together(const serve::Model& model, std::size_t batch_size);
 
-/// Used by one thread, which has `options.workers` of its own. What is predicted of a part depends on nothing but its samples.
+/// Used by one thread, which has `options.workers` of its own. What is predicted of a part depends
+/// on nothing but its samples.
 class PartPredictor {
  public:
   /// `model`, `set` and `options`, which say how large batches are, outlive it.
   PartPredictor(const serve::Model& model, const data::Dataset& set, const PredictOptions& options);
 
-  /// Predicts the samples [begin, end) into `writer`, which is left open. `show` is told how many are done, now and then. Throws InputError for damaged ones, unless
-  /// they are to be skipped, and Error.
+  /// Predicts the samples [begin, end) into `writer`, which is left open. `show` is told how many
+  /// are done, now and then. Throws InputError for damaged ones, unless they are to be skipped, and
+  /// Error.
   PartSeen predict(std::size_t begin, std::size_t end, RowWriter& writer,
                    const std::function<void(std::size_t done)>& show);
   /// Counts of nothing yet; none without --labels.

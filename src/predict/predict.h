@@ -27,9 +27,10 @@ struct Predicted {
 /// How far a rank is. `total`: the samples that it has to do.
 using ShowProgress = std::function<void(std::size_t done, std::size_t total)>;
 
-/// Predicts what is missing in `options.output`, and completes it. What is written depends on the model, the data and the options, and
-/// not on the number of ranks and workers, or on how often it was begun. Sets the threads of libtorch to one: batches
-/// are computed side by side. Collective; what is returned is the same on all ranks. Throws InputError and Error.
+/// Predicts what is missing in `options.output`, and completes it. What is written depends on the
+/// model, the data and the options, and not on the number of ranks and workers, or on how often it
+/// was begun. Sets the threads of libtorch to one: batches are computed side by side. Collective;
+/// what is returned is the same on all ranks. Throws InputError and Error.
 Predicted predict(const PredictOptions& options, const World& world, const ShowProgress& show);
 
 }  // namespace sullae::predict

@@ -21,7 +21,8 @@
 namespace sullae::predict {
 namespace {
 
-// What is known of a message besides its value: the first three tell it apart, the others are there for --columns.
+// What is known of a message besides its value: the first three tell it apart, the others are there
+// for --columns.
 constexpr std::array<const char*, 3> kOwn = {"topic", "partition", "offset"};
 constexpr const char* kKey = "message.key";
 constexpr const char* kTime = "message.time";
@@ -79,8 +80,8 @@ class ToTopic final : public RowWriter {
   std::string value_;
 };
 
-// How many messages are taken together: as many as are predicted in some seconds. A member that does not ask for minutes loses its
-// partitions, and what it has done meanwhile is done again.
+// How many messages are taken together: as many as are predicted in some seconds. A member that
+// does not ask for minutes loses its partitions, and what it has done meanwhile is done again.
 class Size {
  public:
   Size(const serve::Model& model, const PredictOptions& options)

@@ -22,10 +22,11 @@ static_assert(std::endian::native == std::endian::little, "headers travel as the
 
 enum class Kind : std::uint32_t {
   // A worker's.
-  hello,  // + json: who it is, the rule, and what of the group is on this server
-  first,  // + values of a slice, where the server has none
-  pull,   // asks for a slice's values; of a table, whether it may go on
-  push,  // + which ranges have a gradient, + gradients; of a table + rows' numbers, + their gradients
+  hello,       // + json: who it is, the rule, and what of the group is on this server
+  first,       // + values of a slice, where the server has none
+  pull,        // asks for a slice's values; of a table, whether it may go on
+  push,        // + which ranges have a gradient, + gradients; of a table + rows' numbers, + their
+               // gradients
   look_up,     // + rows' numbers
   pull_state,  // asks for the rule's state of a slice; of a table + a place: rows from there on
   put_state,   // + that state, + values, of worker 0; of a table + rows
@@ -38,9 +39,10 @@ enum class Kind : std::uint32_t {
   fail,  // the same of one that has not come to its end
   // A server's.
   welcome,  // + json: what was taken of the worker, and whether it is to give values
-  values,  // + values of a slice: the worker may go on; of a table nothing, or the rows that were asked for
-  state,   // + the rule's state of a slice, or rows of a table
-  stored,  // what put_state brought, or the rows are gone
+  values,   // + values of a slice: the worker may go on; of a table nothing, or the rows that were
+            // asked for
+  state,    // + the rule's state of a slice, or rows of a table
+  stored,   // what put_state brought, or the rows are gone
   resting,
   waiting,  // the push was taken; `worker` is whom its answer waits for
   again,    // the push has not come: send it
@@ -71,7 +73,8 @@ struct Header {
 };
 static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 72);
 
-/// What header.group is: of one name in one job, so that nothing of another job's, or of nobody's, is heard.
+/// What header.group is: of one name in one job, so that nothing of another job's, or of nobody's,
+/// is heard.
 inline std::uint64_t group_of(std::string_view name, std::string_view secret) {
   return fnv1a(name, fnv1a(secret));
 }
@@ -131,7 +134,8 @@ std::vector<T> vector_of(const zmq::message_t& message) {
   return values;
 }
 
-/// A message's numbers: where they are if they may be read there, else a copy. It does not outlive the message.
+/// A message's numbers: where they are if they may be read there, else a copy. It does not outlive
+/// the message.
 class Floats {
  public:
   explicit Floats(const zmq::message_t& message)

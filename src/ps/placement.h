@@ -25,8 +25,9 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// Cuts tensors of these numbers of elements, so that no slice is larger than 4 MB of float32 and every server has some
-/// eight of them, and gives each, the largest first, to the server that has least. The same everywhere.
+/// Cuts tensors of these numbers of elements, so that no slice is larger than 4 MB of float32 and
+/// every server has some eight of them, and gives each, the largest first, to the server that has
+/// least. The same everywhere.
 std::vector<Slice> place(const std::vector<std::size_t>& tensors, int servers);
 
 }  // namespace sullae::ps

@@ -13,8 +13,8 @@ namespace sullae::ps {
 /// What a table is, the same for all workers.
 struct TableShape {
   std::int64_t dimension = 1;  // of a row
-  /// Rows begin as draws from N(0, deviation²) that depend on these and on the row's number alone, so that what is trained
-  /// does not depend on the number of servers.
+  /// Rows begin as draws from N(0, deviation²) that depend on these and on the row's number alone,
+  /// so that what is trained does not depend on the number of servers.
   double deviation = 1;
   std::uint64_t seed = 0;
   std::int64_t rows = 0;      ///< that there are, where that is known: 0 where it is not
@@ -28,7 +28,8 @@ struct Rows {
   std::vector<float> data;
 };
 
-/// As a greeting has it, and back. Throws nlohmann::json::exception, and InputError for rows that cannot be.
+/// As a greeting has it, and back. Throws nlohmann::json::exception, and InputError for rows that
+/// cannot be.
 nlohmann::json to_json(const TableShape& shape);
 TableShape table_shape_of(const nlohmann::json& json);
 

@@ -44,7 +44,8 @@ RuleState initial_state(const Rule& rule, std::size_t elements);
 
 /// As they travel.
 std::vector<std::byte> pack(std::span<const RuleState> states);
-/// Into states of the same numbers of elements; false, and nothing is changed, where `bytes` are of others.
+/// Into states of the same numbers of elements; false, and nothing is changed, where `bytes` are of
+/// others.
 bool unpack(std::span<const std::byte> bytes, std::span<RuleState> states);
 
 /// One step of a rule: the one of this number, from 1.

@@ -1,5 +1,5 @@
-// Folders in which versions are put together, and taken apart, in their model's folder: their names begin with a dot, so that they are no
-// versions, and say by which process of which host.
+// Folders in which versions are put together, and taken apart, in their model's folder: their names
+// begin with a dot, so that they are no versions, and say by which process of which host.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// A model repository in a store ("s3://bucket/models"), as a copy on this host's disk: for who serves its models, and who predicts with one.
+// A model repository in a store ("s3://bucket/models"), as a copy on this host's disk: for who
+// serves its models, and who predicts with one.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,10 @@ class NoRepository : public InputError {
   using InputError::InputError;
 };
 
-/// What a copy has of a model: its configuration and all else beside its versions, and some of those. A version appears whole, under its
-/// number; what other processes put beside what was copied stays, as do samples of operators (examples.db), and is never written over. One
-/// thread of a process uses it, whose waits end as Interruptible says; several processes may use one copy.
+/// What a copy has of a model: its configuration and all else beside its versions, and some of
+/// those. A version appears whole, under its number; what other processes put beside what was
+/// copied stays, as do samples of operators (examples.db), and is never written over. One thread of
+/// a process uses it, whose waits end as Interruptible says; several processes may use one copy.
 class Mirror {
  public:
   /// Those of the versions `there` that are copied, of the model whose folder here is given.
@@ -36,9 +38,11 @@ class Mirror {
   /// Whether there is one, of whatever age.
   bool has_copy() const;
 
-  /// Makes the copy what the store has by now: versions that are not wanted any more, or gone there, go here. `wanted` is asked again without
-  /// versions that turn out to have no model yet. Throws NoRepository; Error where the store does not answer, or does not give a model, after
-  /// which the others are copied nevertheless; TimeoutError after SULLAE_MODEL_COPY_TIMEOUT where another process is at it.
+  /// Makes the copy what the store has by now: versions that are not wanted any more, or gone
+  /// there, go here. `wanted` is asked again without versions that turn out to have no model yet.
+  /// Throws NoRepository; Error where the store does not answer, or does not give a model, after
+  /// which the others are copied nevertheless; TimeoutError after SULLAE_MODEL_COPY_TIMEOUT where
+  /// another process is at it.
   void update(const Wanted& wanted);
   /// One version of one model, beside what there is. Throws as update() does.
   void add(const std::string& model, std::int64_t number);

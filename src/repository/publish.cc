@@ -141,7 +141,8 @@ fs::path publish_version(const fs::path& repository, const std::string& name,
   fs::create_directories(model, error);
   if (error) throw Error(fmt::format("{}: {}", model.string(), error.message()));
   put_config(model, config);
-  // The version gets its name when all of it is on the disk. Names that start with a dot are no versions.
+  // The version gets its name when all of it is on the disk. Names that start with a dot are no
+  // versions.
   remove_abandoned(model);
   const fs::path making = making_in(model);
   fs::remove_all(making);

@@ -1,5 +1,5 @@
-// What a server and its operators have decided about a model, in a file of the model's folder: it outlives the
-// server, and tells online learning which weights are served.
+// What a server and its operators have decided about a model, in a file of the model's folder: it
+// outlives the server, and tells online learning which weights are served.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace sullae::repository {
 
-/// Held by whoever serves, in the repository's folder, and by whoever learns for a model, in the model's.
+/// Held by whoever serves, in the repository's folder, and by whoever learns for a model, in the
+/// model's.
 inline constexpr const char* kServingLock = ".serving.lock";
 inline constexpr const char* kLearningLock = ".online.lock";
 
@@ -17,7 +18,8 @@ struct ServingState {
   std::int64_t serving = 0;
   /// Versions that were rolled back.
   std::set<std::int64_t> withdrawn;
-  /// Versions that are, or were, canaries, and that nobody has promoted: they do not answer for all.
+  /// Versions that are, or were, canaries, and that nobody has promoted: they do not answer for
+  /// all.
   std::set<std::int64_t> unpromoted = {};
   /// The one of them that has a share, of so many in a hundred requests; 0 for none.
   std::int64_t canary = 0;

@@ -16,8 +16,9 @@ std::optional<std::set<std::int64_t>> versions_in(const std::filesystem::path& d
 /// Throws Error instead.
 std::set<std::int64_t> versions_in(const std::filesystem::path& directory);
 
-/// The file that holds the model of a version, in its folder: the first of kModelFiles; an empty path where there is none.
-/// Throws InputError for what is no regular file, a pipe, say, which reading would wait for.
+/// The file that holds the model of a version, in its folder: the first of kModelFiles; an empty
+/// path where there is none. Throws InputError for what is no regular file, a pipe, say, which
+/// reading would wait for.
 std::filesystem::path model_file_in(const std::filesystem::path& version);
 
 /// Throws InputError where it is no folder, or a model's own.

@@ -130,7 +130,8 @@ void History::forget_after(std::int64_t step) {
   }
 }
 
-// Lines of a kind have their tags in the same order, so the guess is mostly right. Null where there are too many: a number in a name.
+// Lines of a kind have their tags in the same order, so the guess is mostly right. Null where there
+// are too many: a number in a name.
 Column* History::column(const std::string& tag, std::size_t guess) {
   constexpr std::size_t kMostColumns = 2000;
   if (guess < columns_.size() && columns_[guess].tag == tag) return &columns_[guess];

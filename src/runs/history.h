@@ -32,9 +32,11 @@ class History {
   /// The whole lines within the last `bytes` of `file`, not to be updated.
   static History end_of(std::filesystem::path file, std::int64_t bytes);
 
-  /// Reads what has come since, of whole lines, at most a gigabyte at a time; all of it where the file is another one than before. Where a run went
-  /// on after a step, what was there of later ones is forgotten. Lines that are none of ours, steps that go back by themselves, and what is longer than
-  /// 4 MB are counted. Throws Error where the file cannot be read; one that is not there is empty.
+  /// Reads what has come since, of whole lines, at most a gigabyte at a time; all of it where the
+  /// file is another one than before. Where a run went on after a step, what was there of later
+  /// ones is forgotten. Lines that are none of ours, steps that go back by themselves, and what is
+  /// longer than 4 MB are counted. Throws Error where the file cannot be read; one that is not
+  /// there is empty.
   void update();
 
   /// Of each row; times in seconds since 1970.

@@ -22,7 +22,8 @@ struct Line {
   std::int64_t step = 0;
   bool goes_on = false;  ///< behind this step, whatever was there of later ones
 
-  /// False for what is no line of ours. Plain lines, which nearly all are, are read an order of magnitude faster than a reader for all of JSON does.
+  /// False for what is no line of ours. Plain lines, which nearly all are, are read an order of
+  /// magnitude faster than a reader for all of JSON does.
   bool parse(const char* begin, const char* end);
 
   /// Of a line that is read: what a reader of JSON calls. False ends it.

@@ -49,8 +49,9 @@ std::optional<double> number_of(std::string_view text);
 
 /// The `sullae run` that has started this process, whatever the attempt; empty: none has.
 std::string launch_of_environment();
-/// Throws InputError where there is something in `folder` that is called as one's lines are, or a run, unless it has not completed and is of this
-/// process's own launch: a job that is started again, or whose ranks come and go, is the same one.
+/// Throws InputError where there is something in `folder` that is called as one's lines are, or a
+/// run, unless it has not completed and is of this process's own launch: a job that is started
+/// again, or whose ranks come and go, is the same one.
 void expect_new_run(const std::filesystem::path& folder);
 
 std::string to_text(const RunRecord& record);

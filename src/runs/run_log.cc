@@ -53,7 +53,8 @@ std::string job_of_environment() {
   return fs::path(folder).filename().string();
 }
 
-// Where the last whole line ends: a process that was killed, or had no room left, may have written a part of one behind it.
+// Where the last whole line ends: a process that was killed, or had no room left, may have written
+// a part of one behind it.
 off_t end_of_lines(int fd, off_t size) {
   std::array<char, 65536> piece;
   for (off_t end = size; end > 0;) {

@@ -17,8 +17,9 @@
 namespace sullae {
 namespace {
 
-// The C library gives back the end of an arena late, and has 8 arenas a processor: threads of versions that come and go
-// would leave memory in each. As many as there are threads that work at the same time are enough.
+// The C library gives back the end of an arena late, and has 8 arenas a processor: threads of
+// versions that come and go would leave memory in each. As many as there are threads that work at
+// the same time are enough.
 void limit_arenas(int http_threads) {
   constexpr int kOthers = 4;  // loading, samples, gRPC
   ::mallopt(M_ARENA_MAX, http_threads + available_cpus() + kOthers);
@@ -51,8 +52,8 @@ class InferenceServer::Impl {
           options.host);
     const int http_threads = options.http_threads > 0 ? options.http_threads : available_cpus();
     limit_arenas(http_threads);
-    // The ports are taken before models are loaded, which can take long: a mistake shows at once, and
-    // health checks are answered.
+    // The ports are taken before models are loaded, which can take long: a mistake shows at once,
+    // and health checks are answered.
     try {
       start(options, http_threads);
     } catch (...) {  // requests that have begun to come use all this

@@ -53,14 +53,15 @@ Value element_at(const InferTensor& tensor, std::size_t index) {
   return value;
 }
 
-/// The product of a shape's sizes. Throws RequestError (invalid) for a negative size, or more elements than
-/// a request can have; `name` is for the message.
+/// The product of a shape's sizes. Throws RequestError (invalid) for a negative size, or more
+/// elements than a request can have; `name` is for the message.
 std::size_t element_count(const std::vector<std::int64_t>& shape, std::string_view name);
 /// Throws RequestError (invalid) where a tensor has other than as many elements as its shape says.
 void check_element_count(const InferTensor& tensor);
 
-/// Throws RequestError (invalid) where the parameter `name` of `tensor` ("input 'x'") asks for what this server has not, so that the answer
-/// would be taken for something else: shared memory, and classification by the server.
+/// Throws RequestError (invalid) where the parameter `name` of `tensor` ("input 'x'") asks for what
+/// this server has not, so that the answer would be taken for something else: shared memory, and
+/// classification by the server.
 void check_parameter(std::string_view name, std::string_view tensor);
 /// The same of a whole request: a time limit, a priority, a place in a sequence.
 void check_request_parameter(std::string_view name);

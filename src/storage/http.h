@@ -14,7 +14,8 @@
 
 namespace sullae::storage {
 
-/// No answer, or not all of one: a connection that was refused, broke, or went silent. What failed may be tried again.
+/// No answer, or not all of one: a connection that was refused, broke, or went silent. What failed
+/// may be tried again.
 class ConnectionError : public Error {
  public:
   using Error::Error;
@@ -82,9 +83,10 @@ struct Retries {
   };
 };
 
-/// Sends until there is an answer that is none of "not now", with longer and longer pauses, until storage_timeout() has passed without
-/// one; then throws Error: `name` (what is read or written), and the last reason. `make` is asked for each attempt, so that it may go
-/// on where the last one ended.
+/// Sends until there is an answer that is none of "not now", with longer and longer pauses, until
+/// storage_timeout() has passed without one; then throws Error: `name` (what is read or written),
+/// and the last reason. `make` is asked for each attempt, so that it may go on where the last one
+/// ended.
 HttpResponse send_with_retries(Http& http, const std::string& name,
                                const std::function<HttpRequest()>& make, const Retries& retries);
 

@@ -24,7 +24,8 @@ bool is_absent(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
 
-// Nothing where there is nothing, also at the end of a link. Throws InputError where that cannot be seen.
+// Nothing where there is nothing, also at the end of a link. Throws InputError where that cannot be
+// seen.
 std::optional<Status> local_status(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {

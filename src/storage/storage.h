@@ -1,7 +1,8 @@
-// Files wherever they are: on this host's disks by their paths, in stores as "s3://bucket/path" and "webhdfs://host:port/path".
+// Files wherever they are: on this host's disks by their paths, in stores as "s3://bucket/path" and
+// "webhdfs://host:port/path".
 //
-// What reads and writes data sets asks here instead of std::filesystem. All may be called from any thread, and throw Error (InputError where
-// a path is at fault), which names the place, and why.
+// What reads and writes data sets asks here instead of std::filesystem. All may be called from any
+// thread, and throw Error (InputError where a path is at fault), which names the place, and why.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace sullae::storage {
 /// Whether it is in a store.
 bool is_remote(const std::filesystem::path& path);
 
-/// What there is; nothing where there is nothing. Other things than files and folders are files. Throws InputError where that cannot be
-/// seen.
+/// What there is; nothing where there is nothing. Other things than files and folders are files.
+/// Throws InputError where that cannot be seen.
 std::optional<Status> status(const std::filesystem::path& path);
 bool exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
@@ -42,8 +43,8 @@ std::filesystem::path without_slash(const std::filesystem::path& path);
 /// Without "." and "..", and from the root on.
 std::filesystem::path absolute(const std::filesystem::path& path);
 
-/// Reads at any place, from any thread. What was fetched of a file of a store is kept in a file without a name in TMPDIR as long as this
-/// lives, so that nothing is fetched twice.
+/// Reads at any place, from any thread. What was fetched of a file of a store is kept in a file
+/// without a name in TMPDIR as long as this lives, so that nothing is fetched twice.
 class Reader {
  public:
   virtual ~Reader() = default;
@@ -54,10 +55,12 @@ class Reader {
 /// The first `bytes` of a file of a store, or as many as there are.
 std::string read_start(const std::filesystem::path& file, const Status& status, std::size_t bytes);
 
-/// To be read in sequence: of a store after the whole of it was fetched, into a file without a name in TMPDIR.
+/// To be read in sequence: of a store after the whole of it was fetched, into a file without a name
+/// in TMPDIR.
 UniqueFd open_whole(const std::filesystem::path& file);
 
-/// A file of a store with this `status` as one of this host's disk, which is there, whole, when this returns.
+/// A file of a store with this `status` as one of this host's disk, which is there, whole, when
+/// this returns.
 void download(const std::filesystem::path& remote, const Status& status,
               const std::filesystem::path& file);
 /// The other way.
@@ -66,8 +69,8 @@ void upload(const std::filesystem::path& file, const std::filesystem::path& remo
 /// Of a store; its `status`.
 std::unique_ptr<Reader> open_remote(const std::filesystem::path& file, const Status& status);
 
-/// A file that is whole or absent: on a disk under another name until it is committed; for a store in a file without a name in TMPDIR, which is
-/// sent when it is committed. Used by one thread.
+/// A file that is whole or absent: on a disk under another name until it is committed; for a store
+/// in a file without a name in TMPDIR, which is sent when it is committed. Used by one thread.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& file);

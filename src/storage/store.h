@@ -1,4 +1,5 @@
-// The seam between files and where they are, other than on this host's disks. A kind of store is a folder, and a line in stores.cc.
+// The seam between files and where they are, other than on this host's disks. A kind of store is a
+// folder, and a line in stores.cc.
 #pragma once
 
 #include <cstdint>
@@ -33,18 +34,20 @@ struct Entry {
   Status status;
 };
 
-/// A host, or a bucket. Paths are those within it, without a slash in front, decoded. Any thread. All throw Error, which names
-/// the place as a user does, and why.
+/// A host, or a bucket. Paths are those within it, without a slash in front, decoded. Any thread.
+/// All throw Error, which names the place as a user does, and why.
 class Store {
  public:
   virtual ~Store() = default;
   virtual std::optional<Status> status(const std::string& path) = 0;
   /// What is in a folder, in the order of names.
   virtual std::vector<Entry> list(const std::string& path) = 0;
-  /// Exactly `bytes` from `offset`, in pieces. Throws InputError where the file is not of this `version` any more.
+  /// Exactly `bytes` from `offset`, in pieces. Throws InputError where the file is not of this
+  /// `version` any more.
   virtual void read(const std::string& path, const std::string& version, std::uint64_t offset,
                     std::uint64_t bytes, const std::function<void(std::string_view)>& take) = 0;
-  /// The first `bytes` of an open file; is there when this returns, whole, and replaces what was there.
+  /// The first `bytes` of an open file; is there when this returns, whole, and replaces what was
+  /// there.
   virtual void write(const std::string& path, int fd, std::uint64_t bytes) = 0;
   /// A file, or a folder with all in it; nothing where there is none.
   virtual void remove(const std::string& path) = 0;

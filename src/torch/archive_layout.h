@@ -13,8 +13,8 @@
 
 namespace sullae {
 
-/// Tensors that have shapes and types, and no memory: all begin in one range of addresses that is read only, and never there.
-/// They are for archives, and go before this does.
+/// Tensors that have shapes and types, and no memory: all begin in one range of addresses that is
+/// read only, and never there. They are for archives, and go before this does.
 class Placeholders {
  public:
   /// Room for so many, of which the largest has so many bytes. Throws Error.
@@ -23,7 +23,8 @@ class Placeholders {
   Placeholders(const Placeholders&) = delete;
   Placeholders& operator=(const Placeholders&) = delete;
 
-  /// One that is laid out as `like`, which has elements, without gaps; its number is how many there were before.
+  /// One that is laid out as `like`, which has elements, without gaps; its number is how many there
+  /// were before.
   torch::Tensor add(const torch::Tensor& like, torch::ScalarType type);
   std::size_t size() const { return bytes_.size(); }
   std::uint64_t bytes_of(std::size_t number) const { return bytes_[number]; }
@@ -47,7 +48,8 @@ class ArchiveLayout {
   std::uint64_t length() const { return length_; }
   /// Where the content of a placeholder begins.
   std::uint64_t offset_of(std::size_t placeholder) const { return offsets_[placeholder]; }
-  /// Puts the CRC-32 of the content of each placeholder where it belongs, and returns that of the whole archive.
+  /// Puts the CRC-32 of the content of each placeholder where it belongs, and returns that of the
+  /// whole archive.
   std::uint32_t put_checksums(const std::vector<std::uint32_t>& of_placeholders);
   /// All but the content of placeholders.
   const std::map<std::uint64_t, std::string>& rest() const { return rest_; }

@@ -23,7 +23,8 @@ using Tensors = std::vector<torch::Tensor>;
 using Shape = std::vector<std::int64_t>;
 using State = TensorHandle::State;
 
-// Where `output` is written while the operation runs: there, or in memory that is copied there later.
+// Where `output` is written while the operation runs: there, or in memory that is copied there
+// later.
 void add_output(State& state, const torch::Tensor& output, const char* what) {
   check_writable(output, what);
   const bool plain = is_plain(output);
@@ -92,8 +93,8 @@ std::size_t sum(const std::vector<std::int64_t>& rows) {
   return static_cast<std::size_t>(std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
 }
 
-// Not the tensors, whose last reference may be Python's: to let it go takes the interpreter's lock, for which the
-// engine's thread would wait.
+// Not the tensors, whose last reference may be Python's: to let it go takes the interpreter's lock,
+// for which the engine's thread would wait.
 using Options = std::vector<torch::TensorOptions>;
 Options options_of(const Tensors& tensors) {
   Options options;

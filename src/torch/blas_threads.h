@@ -5,9 +5,9 @@
 
 namespace sullae {
 
-/// Sets the threads of OpenBLAS while it lives. OpenBLAS has one pool for the whole process, for which threads that
-/// compute side by side would queue. libtorch may be linked with another BLAS, so it is looked up; then this does
-/// nothing.
+/// Sets the threads of OpenBLAS while it lives. OpenBLAS has one pool for the whole process, for
+/// which threads that compute side by side would queue. libtorch may be linked with another BLAS,
+/// so it is looked up; then this does nothing.
 class BlasThreads {
  public:
   explicit BlasThreads(int threads) {

@@ -7,7 +7,8 @@
 
 namespace sullae {
 
-/// `text` of rank `root`, of any length, on every rank; what the others give is ignored. Collective.
+/// `text` of rank `root`, of any length, on every rank; what the others give is ignored.
+/// Collective.
 std::string broadcast_text(std::string text, int root, const World& world);
 
 }  // namespace sullae

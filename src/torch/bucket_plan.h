@@ -17,8 +17,8 @@ namespace sullae {
 struct PlannedParameter {
   std::string name;
   torch::Tensor tensor;
-  /// Of one that fills its memory in another order than a contiguous one's (channels_last); else empty. Its gradient is
-  /// laid out as it is, as autograd has it.
+  /// Of one that fills its memory in another order than a contiguous one's (channels_last); else
+  /// empty. Its gradient is laid out as it is, as autograd has it.
   std::vector<std::int64_t> strides = {};
   bool sparse = false;
   /// It is, and travels as a dense one.
@@ -42,9 +42,9 @@ struct PlannedBucket {
 };
 
 /// Groups `parameters` in the given order into buckets of at most `bucket_bytes`, or of one
-/// parameter that is larger. Small models get smaller buckets, so that all but the last can travel during
-/// backward. Each gradient starts at a multiple of 64 bytes. At least one bucket is
-/// dense, be it an empty one, since the ranks' flags travel with dense buckets.
+/// parameter that is larger. Small models get smaller buckets, so that all but the last can travel
+/// during backward. Each gradient starts at a multiple of 64 bytes. At least one bucket is dense,
+/// be it an empty one, since the ranks' flags travel with dense buckets.
 std::vector<PlannedBucket> plan_buckets(const std::vector<PlannedParameter>& parameters,
                                         const std::vector<std::size_t>& order,
                                         std::size_t bucket_bytes);
@@ -69,7 +69,8 @@ struct FirstStep {
 };
 
 /// Throws MismatchError on every rank, with the first difference, unless all ranks have the same
-/// parameters: names, shapes and types, in the same order; and the same options. `who` begins the message. Collective.
+/// parameters: names, shapes and types, in the same order; and the same options. `who` begins the
+/// message. Collective.
 void check_same_parameters(const std::vector<PlannedParameter>& parameters,
                            const std::string& options, const World& world, const std::string& who);
 
@@ -77,7 +78,8 @@ void check_same_parameters(const std::vector<PlannedParameter>& parameters,
 /// where any rank saw it so.
 FirstStep agree(const FirstStep& seen, const World& world);
 
-/// On rank 0, of the first parameter that has other values on some ranks, as far as its first values show. Collective.
+/// On rank 0, of the first parameter that has other values on some ranks, as far as its first
+/// values show. Collective.
 void warn_where_unequal(const std::vector<PlannedParameter>& parameters, const World& world);
 
 }  // namespace sullae

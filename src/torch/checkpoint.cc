@@ -47,8 +47,9 @@ void serialize(const torch::nn::Module& module, const torch::optim::Optimizer* o
   sink(&footer, sizeof footer);
 }
 
-// A tensor keeps its type and its device. libtorch's own Module::load() puts it on the archive's device, and some versions
-// go on to read the memory of another type as its own, and others refuse it.
+// A tensor keeps its type and its device. libtorch's own Module::load() puts it on the archive's
+// device, and some versions go on to read the memory of another type as its own, and others refuse
+// it.
 void load_module(torch::nn::Module& module, const std::vector<torch::Tensor>& stored) {
   const torch::NoGradGuard guard;
   std::size_t next = 0;

@@ -33,7 +33,8 @@ void save_module(torch::serialize::OutputArchive& archive, const torch::nn::Modu
   }
 }
 
-// Names may hold any character, but those of an archive's members must be such as a program could have.
+// Names may hold any character, but those of an archive's members must be such as a program could
+// have.
 template <class Values>
 void write_values(torch::serialize::OutputArchive& archive, const std::string& kind,
                   const Values& values) {

@@ -1,6 +1,6 @@
-// The format: libtorch's archive of the model, with all else in a member "sullae_checkpoint" beside the
-// model's own, and then a footer of 32 bytes. Readers of zip files look for what they need from the end
-// and pass over the footer.
+// The format: libtorch's archive of the model, with all else in a member "sullae_checkpoint" beside
+// the model's own, and then a footer of 32 bytes. Readers of zip files look for what they need from
+// the end and pass over the footer.
 //
 //   offset 0   CRC-32        u32, of the archive
 //          4   version       u32, 2

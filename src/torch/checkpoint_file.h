@@ -1,4 +1,5 @@
-// What a checkpoint is on disk: an archive, and behind it a footer by which a torn or damaged file is known.
+// What a checkpoint is on disk: an archive, and behind it a footer by which a torn or damaged file
+// is known.
 #pragma once
 
 #include <torch/serialize.h>

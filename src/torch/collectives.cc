@@ -16,8 +16,8 @@
 namespace sullae {
 namespace {
 
-// A tensor that the world can work on: itself where it can, else a copy, in host memory unless there is
-// a device communicator.
+// A tensor that the world can work on: itself where it can, else a copy, in host memory unless
+// there is a device communicator.
 class Reachable {
  public:
   Reachable(const torch::Tensor& tensor, const World& world, ReduceOp op = ReduceOp::sum)

@@ -78,8 +78,8 @@ class DistributedGradients::Impl {
   void zero_grad() { reducer_->zero_grad(); }
   bool has_seen_gradients() const { return reducer_->has_seen_gradients(); }
 
-  // The others see this rank's zeros, and flags that say that it only follows. When nobody steps any
-  // more, all are here.
+  // The others see this rank's zeros, and flags that say that it only follows. When nobody steps
+  // any more, all are here.
   int join(const std::function<void()>& step, const std::function<void()>& clear) {
     if (world_.size() == 1) return 0;
     const auto remove = [&] {

@@ -19,8 +19,8 @@ std::size_t count_parameters(const torch::optim::Optimizer& optimizer) {
   return count;
 }
 
-// Those that `optimizer` updates, or, where it updates masters in another precision, the same in number and shapes:
-// what is left out would drift apart from rank to rank.
+// Those that `optimizer` updates, or, where it updates masters in another precision, the same in
+// number and shapes: what is left out would drift apart from rank to rank.
 void check_covers(const torch::optim::Optimizer& optimizer,
                   const torch::OrderedDict<std::string, torch::Tensor>& parameters) {
   std::vector<torch::Tensor> updated;
@@ -150,7 +150,8 @@ class DistributedOptimizer::Impl {
   }
 
  private:
-  // Without overlap gradients may be of what backward does not know, such as master weights, and be made behind it.
+  // Without overlap gradients may be of what backward does not know, such as master weights, and be
+  // made behind it.
   static DistributedOptimizerOptions in_order(DistributedOptimizerOptions options) {
     options.after_backward = options.after_backward && options.overlap;
     return options;

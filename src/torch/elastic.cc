@@ -23,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often ranks ask each other whether somebody comes or goes: seldom enough to cost nothing, and soon enough for
-// who waits.
+// How often ranks ask each other whether somebody comes or goes: seldom enough to cost nothing, and
+// soon enough for who waits.
 constexpr std::chrono::milliseconds kAskPeriod{50};
 constexpr std::int64_t kMostCallsBetween = 1000;
 // In place of a number of steps.
@@ -63,7 +63,8 @@ class State::Impl {
   void enter(World& world, std::string reason, std::optional<Clock::time_point> since) {
     world_ = world;
     put_back();
-    // Twice as many, so that who has begun to change its weights, and not ended the step, comes behind who has not.
+    // Twice as many, so that who has begun to change its weights, and not ended the step, comes
+    // behind who has not.
     const bool is_torn = !is_new_ && versions() != versions_;
     std::int64_t own = 2 * steps_ - (is_torn ? 1 : 0);
     if (is_new_) own = has_begun_ ? kBroken : kNew;
@@ -139,8 +140,8 @@ class State::Impl {
     return std::clamp(static_cast<std::int64_t>(wanted), std::int64_t{1}, kMostCallsBetween);
   }
 
-  // Who is behind and is given a part of it, and not the rest, has nothing. Who is not behind has the same written over it,
-  // and keeps it when the root dies.
+  // Who is behind and is given a part of it, and not the rest, has nothing. Who is not behind has
+  // the same written over it, and keeps it when the root dies.
   void synchronize(World& world, int root, bool is_behind, std::string& reason) {
     const bool is_root = world.rank() == root;
     if (is_behind && !is_root) is_new_ = has_begun_ = true;
@@ -250,7 +251,8 @@ std::optional<std::string> end_of_world(const World& world) {
   } catch (const Interrupted& interrupted) {
     return "";
   } catch (const TimeoutError& error) {
-    // Of an operation that some have not joined: it alone would end, and whoever hangs would be waited for again.
+    // Of an operation that some have not joined: it alone would end, and whoever hangs would be
+    // waited for again.
     AdapterView(world).fail(error.what());
     return error.what();
   } catch (const std::exception& error) {

@@ -9,7 +9,8 @@
 
 namespace sullae {
 
-/// libtorch's generator of random numbers on the CPU; a tensor of its state takes longer to make than a small step.
+/// libtorch's generator of random numbers on the CPU; a tensor of its state takes longer to make
+/// than a small step.
 struct GeneratorState {
   at::mt19937 engine;
   // c10::optional or std::optional, by libtorch's version.

@@ -13,8 +13,8 @@
 
 namespace sullae {
 
-/// Used by the training thread; the reduction runs in another, and wait() comes before anything here
-/// changes.
+/// Used by the training thread; the reduction runs in another, and wait() comes before anything
+/// here changes.
 class GradientBucket {
  public:
   /// Collective.
@@ -42,9 +42,10 @@ class GradientBucket {
   void start_negotiated(bool stepping);
   /// Waits for the result and gives every parameter its gradient. Then a new step begins.
   void finish();
-  /// Takes nothing any more, after the reduction that may be under way has ended: the step goes on, and all is to be
-  /// taken anew. Gradients that are `kept`, by place, become the reduction's result where they live in the bucket;
-  /// of the others, which were cleared meanwhile, nothing is left.
+  /// Takes nothing any more, after the reduction that may be under way has ended: the step goes on,
+  /// and all is to be taken anew. Gradients that are `kept`, by place, become the reduction's
+  /// result where they live in the bucket; of the others, which were cleared meanwhile, nothing is
+  /// left.
   void reopen(const std::vector<bool>& kept);
   /// Whether the gradient at `place` lives here, so that it is the result itself.
   bool holds_gradient(std::size_t place) const { return reduction_->holds_gradient(place); }

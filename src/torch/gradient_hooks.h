@@ -20,8 +20,8 @@ class GradientListener {
   virtual void on_gradient(std::size_t index) = 0;
 };
 
-/// Listens to `parameter` for as long as the listener lives. A parameter refers to the result, its accumulator, but
-/// weakly: keep it.
+/// Listens to `parameter` for as long as the listener lives. A parameter refers to the result, its
+/// accumulator, but weakly: keep it.
 Accumulator listen(const std::weak_ptr<GradientListener>& listener, const torch::Tensor& parameter,
                    std::size_t index);
 

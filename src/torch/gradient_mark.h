@@ -10,8 +10,8 @@
 
 namespace sullae {
 
-/// Remembers a parameter's gradient. Autograd and everybody else who writes to it through libtorch advances its
-/// version; reductions, which write to its memory, do not.
+/// Remembers a parameter's gradient. Autograd and everybody else who writes to it through libtorch
+/// advances its version; reductions, which write to its memory, do not.
 class GradientMark {
  public:
   enum class Change {
@@ -36,7 +36,8 @@ class GradientMark {
 
  private:
   bool defined_ = false;
-  // Weak: a gradient that was removed gives its memory back, but its place is not taken by another's.
+  // Weak: a gradient that was removed gives its memory back, but its place is not taken by
+  // another's.
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> gradient_{
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()};
   std::uint32_t version_ = 0;

@@ -82,7 +82,8 @@ void GradientReducer::synchronize() {
   synchronized_ = true;
 }
 
-// What was started for gradients that are thrown away comes to its end first: it reads their memory.
+// What was started for gradients that are thrown away comes to its end first: it reads their
+// memory.
 void GradientReducer::zero_grad() {
   for (std::size_t b = 0; b < buckets_.size(); ++b) reopen(b);
   for (ParameterState& state : states_) {
@@ -96,14 +97,16 @@ void GradientReducer::zero_grad() {
   begin_step();
 }
 
-// More backward passes than were planned, and passes after gradients were thrown away, are right as well: what
-// is under way comes to its end, and the bucket is reduced once more.
+// More backward passes than were planned, and passes after gradients were thrown away, are right as
+// well: what is under way comes to its end, and the bucket is reduced once more.
 void GradientReducer::before_gradient(std::size_t index) {
-  // Who calls the optimizer's own step hears of it here, but for Python, on whose way an exception loses its type.
+  // Who calls the optimizer's own step hears of it here, but for Python, on whose way an exception
+  // loses its type.
   if (error_ && !interruption_) std::rethrow_exception(std::exchange(error_, nullptr));
   const torch::NoGradGuard guard;
   ParameterState& state = states_[index];
-  // Nor does that say that a step was made: passes are counted anew where nothing is left of those before.
+  // Nor does that say that a step was made: passes are counted anew where nothing is left of those
+  // before.
   if (backward_passes_ > 0 && waits_for_backward_.expired() && is_all_new()) backward_passes_ = 0;
   check_can_add(index);
   const bool cleared = is_cleared(index);
@@ -167,8 +170,8 @@ void GradientReducer::reduce() {
   choose_path();
 }
 
-// By a zero_grad(), of ours or of libtorch, which may fill with zeros: who writes to a gradient and then runs
-// backward again has cleared it.
+// By a zero_grad(), of ours or of libtorch, which may fill with zeros: who writes to a gradient and
+// then runs backward again has cleared it.
 bool GradientReducer::is_cleared(std::size_t index) const {
   if (!gradient(index).defined()) return true;
   const ParameterState& state = states_[index];
@@ -209,7 +212,8 @@ void GradientReducer::take(std::size_t index) {
   state.mark = GradientMark(gradient(index));
 }
 
-// Gives the bucket's gradients back as they would be after a step, but those that were cleared since.
+// Gives the bucket's gradients back as they would be after a step, but those that were cleared
+// since.
 void GradientReducer::reopen(std::size_t number) {
   GradientBucket& bucket = *buckets_[number];
   const auto& members = bucket.members();
@@ -230,8 +234,9 @@ void GradientReducer::reopen(std::size_t number) {
   next_start_ = std::min(next_start_, number);
 }
 
-// What was changed since backward: gradients that were removed are reduced as such; others cannot be told from
-// what the reduction has written, which may be under way where it overlaps with backward.
+// What was changed since backward: gradients that were removed are reduced as such; others cannot
+// be told from what the reduction has written, which may be under way where it overlaps with
+// backward.
 void GradientReducer::settle() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     ParameterState& state = states_[i];

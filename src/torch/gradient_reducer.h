@@ -24,9 +24,10 @@
 
 namespace sullae {
 
-/// Used by the thread that trains. Several backward passes between two synchronize(), planned or not, add up, and
-/// gradients may be cleared at any moment: what is under way comes to its end, and the bucket is reduced once more.
-/// Ranks that do so at different moments are told apart by their buckets' labels.
+/// Used by the thread that trains. Several backward passes between two synchronize(), planned or
+/// not, add up, and gradients may be cleared at any moment: what is under way comes to its end, and
+/// the bucket is reduced once more. Ranks that do so at different moments are told apart by their
+/// buckets' labels.
 class GradientReducer final : public GradientListener,
                               public std::enable_shared_from_this<GradientReducer> {
  public:
@@ -45,12 +46,12 @@ class GradientReducer final : public GradientListener,
                                                const World& world) {
     return make(std::move(parameters), options, world, {});
   }
-  /// Makes the buckets now, of dense gradients that are expected in the opposite order of parameters, instead of in the first
-  /// step. Collective.
+  /// Makes the buckets now, of dense gradients that are expected in the opposite order of
+  /// parameters, instead of in the first step. Collective.
   void plan_ahead();
 
-  /// Waits until every gradient is reduced, unless that was done since the last backward. Throws Error where
-  /// gradients were changed since backward, on one rank as on many.
+  /// Waits until every gradient is reduced, unless that was done since the last backward. Throws
+  /// Error where gradients were changed since backward, on one rank as on many.
   void synchronize();
   /// After the optimizer's step: gradients may be synchronized again.
   void begin_step();
@@ -115,7 +116,8 @@ class GradientReducer final : public GradientListener,
   KeptGradients kept_;  // in a world of one, which has no buckets
   std::size_t next_start_ = 0;
   bool synchronized_ = false;
-  // Lives until autograd has called back at the end of the backward that is under way, or has given that up.
+  // Lives until autograd has called back at the end of the backward that is under way, or has given
+  // that up.
   std::weak_ptr<void> waits_for_backward_;
   int backward_passes_ = 0;   // that have ended since the last step
   std::exception_ptr error_;  // of the wait at the end of a backward

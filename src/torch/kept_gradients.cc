@@ -5,8 +5,8 @@
 namespace sullae {
 namespace {
 
-// glibc takes larger blocks from the system each time, whatever becomes of them (DEFAULT_MMAP_THRESHOLD_MAX): a copy
-// would come on top.
+// glibc takes larger blocks from the system each time, whatever becomes of them
+// (DEFAULT_MMAP_THRESHOLD_MAX): a copy would come on top.
 constexpr std::size_t kMostBytes = std::size_t{32} << 20;
 
 bool is_kept(const torch::Tensor& gradient) {

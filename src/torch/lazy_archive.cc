@@ -15,7 +15,8 @@ constexpr std::size_t kLarge = std::size_t{64} << 10;
 
 }  // namespace
 
-// libtorch asks for the whole content of a tensor in one read, to where it will be: in host memory, wherever it was.
+// libtorch asks for the whole content of a tensor in one read, to where it will be: in host memory,
+// wherever it was.
 LazyArchive::LazyArchive(const std::filesystem::path& file) : name_(file.string()), file_(file) {
   std::map<std::uint64_t, std::uint64_t> large;  // tensors, by where they begin: bytes
   const auto read = [this](std::uint64_t position, void* into, std::size_t bytes) {

@@ -14,8 +14,8 @@
 
 namespace sullae {
 
-/// Large tensors of archive() have shapes and addresses, and take no memory before something is written there: read them with
-/// this. Used by one thread.
+/// Large tensors of archive() have shapes and addresses, and take no memory before something is
+/// written there: read them with this. Used by one thread.
 class LazyArchive {
  public:
   /// Throws CheckpointError where the file is missing, torn or damaged.

@@ -94,7 +94,8 @@ void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optim
     throw InputError(
         fmt::format("the optimizer's state does not fit: {}", error.what_without_backtrace()));
   }
-  // Adagrad makes all states when it is made, also of parameters without elements, and cannot step without.
+  // Adagrad makes all states when it is made, also of parameters without elements, and cannot step
+  // without.
   if (dynamic_cast<torch::optim::Adagrad*>(&optimizer) != nullptr) {
     for (auto& [parameter, its] : before) {
       if (optimizer.state().count(parameter) == 0) optimizer.state()[parameter] = std::move(its);

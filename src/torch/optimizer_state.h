@@ -19,8 +19,8 @@ void save_options(torch::serialize::OutputArchive& archive,
                   const torch::optim::Optimizer& optimizer);
 /// The opposite of save_options(). Throws InputError as load_optimizer() does.
 void load_options(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
-/// Throws InputError, before anything is changed, for the state of an optimizer of another kind, or with other groups, and where parameters are
-/// on several devices.
+/// Throws InputError, before anything is changed, for the state of an optimizer of another kind, or
+/// with other groups, and where parameters are on several devices.
 void load_optimizer(torch::serialize::InputArchive& archive, torch::optim::Optimizer& optimizer);
 
 /// Where the parameters are. Throws InputError where they are on several.
@@ -39,7 +39,8 @@ auto key_of(const States&, const torch::Tensor& parameter) {
   }
 }
 
-/// What an optimizer's step() does first: computes the loss, with gradients, where there is a closure that does.
+/// What an optimizer's step() does first: computes the loss, with gradients, where there is a
+/// closure that does.
 inline torch::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure) {
   if (closure == nullptr) return {};
   const torch::AutoGradMode enabled(true);

@@ -44,8 +44,8 @@ class ReplicaSet::Impl {
     for (std::size_t i = 0; i < devices.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return ready_ == replicas_.size(); });
-    // OpenMP's threads of a caller spin for a while after its work: they would take the processors from
-    // the replicas.
+    // OpenMP's threads of a caller spin for a while after its work: they would take the processors
+    // from the replicas.
     at::set_num_threads(threads_of_each_);
   }
 
@@ -70,7 +70,8 @@ class ReplicaSet::Impl {
       left_ = replicas_.size();
       ++round_;
       start_.notify_all();
-      // Without a limit: this is the program's own work, and the threads cannot be taken back from it.
+      // Without a limit: this is the program's own work, and the threads cannot be taken back from
+      // it.
       done_.wait(lock, [&] { return left_ == 0; });
       work_ = nullptr;
     }

@@ -42,7 +42,8 @@ void update_together(std::vector<torch::Tensor> parameters, std::vector<torch::T
   torch::_foreach_add_(parameters, gradients, -options.lr());
 }
 
-// libtorch's momenta would have a row more for each row of a sparse gradient that is there twice, at every step.
+// libtorch's momenta would have a row more for each row of a sparse gradient that is there twice,
+// at every step.
 torch::Tensor SGD::step_one_by_one(const LossClosure& closure) {
   const torch::Tensor loss = loss_of(closure);
   for (const auto& group : param_groups()) {

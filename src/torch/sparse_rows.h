@@ -23,8 +23,8 @@ struct SparseRows {
   std::vector<std::int64_t> indices;
   torch::Tensor values;
 
-  /// From a sparse gradient, on whatever device, which may name a row several times: those are summed. In host memory, and in float32 where it is
-  /// in 16 bits.
+  /// From a sparse gradient, on whatever device, which may name a row several times: those are
+  /// summed. In host memory, and in float32 where it is in 16 bits.
   static SparseRows from(const torch::Tensor& gradient);
   /// A coalesced sparse tensor of the given shape, sharing the values.
   torch::Tensor to_tensor(torch::IntArrayRef shape) const;
@@ -38,8 +38,8 @@ struct ReducedRows {
 };
 
 /// Sums every rank's rows of the same number; an average divides by the number of ranks. Rows and
-/// their numbers are gathered, or, where that moves fewer bytes, the whole of the `all_rows` rows is
-/// reduced and the touched ones are taken from it: the result is the same up to rounding. `used`
+/// their numbers are gathered, or, where that moves fewer bytes, the whole of the `all_rows` rows
+/// is reduced and the touched ones are taken from it: the result is the same up to rounding. `used`
 /// says whether this rank has a gradient. Only sum and average make sense for rows that some ranks
 /// lack.
 ReducedRows reduce_rows(Communicator& communicator, const SparseRows& mine, bool used,

@@ -25,7 +25,8 @@ void check_writable(const torch::Tensor& tensor, const char* what);
 void check_plain(const torch::Tensor& tensor, const char* what, const std::string& name = {});
 bool is_plain(const torch::Tensor& tensor);
 
-/// To autograd, as libtorch's own operations in place say it: a backward through what was computed of the values before throws.
+/// To autograd, as libtorch's own operations in place say it: a backward through what was computed
+/// of the values before throws.
 inline void note_write(const torch::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }

@@ -15,7 +15,8 @@ struct TensorHandle::State {
   /// What is read and written meanwhile, in host memory.
   std::vector<torch::Tensor> inputs;
   std::vector<torch::Tensor> results;
-  /// Where results are to be copied when all is done: as many as results, undefined ones where nothing is.
+  /// Where results are to be copied when all is done: as many as results, undefined ones where
+  /// nothing is.
   std::vector<torch::Tensor> targets;
   std::mutex mutex;  // guards what wait() does
   bool finished = false;
@@ -27,8 +28,8 @@ struct TensorHandleMaker {
   }
 };
 
-/// `tensor` where it can be worked on in the background: itself, or a copy in host memory. Of what requires gradients,
-/// the values. `what` names the call.
+/// `tensor` where it can be worked on in the background: itself, or a copy in host memory. Of what
+/// requires gradients, the values. `what` names the call.
 torch::Tensor reachable(const torch::Tensor& tensor, const char* what);
 
 }  // namespace sullae

@@ -8,8 +8,9 @@
 
 namespace sullae::train {
 
-/// Before anything else: ranks that step otherwise would wait for each other, or train models that differ. Throws MismatchError on
-/// every rank, with the first option that is another on some. Collective.
+/// Before anything else: ranks that step otherwise would wait for each other, or train models that
+/// differ. Throws MismatchError on every rank, with the first option that is another on some.
+/// Collective.
 void check_same_options(const TrainOptions& options, const World& world);
 
 /// The same of so many samples to train and to test on.

@@ -11,14 +11,16 @@ namespace sullae::train {
 
 /// What to do where another process has the lock.
 enum class Contested {
-  /// Wait for its end, and say so, SULLAE_CHECKPOINT_LOCK_TIMEOUT, by default 120 seconds: a network's file system keeps the
+  /// Wait for its end, and say so, SULLAE_CHECKPOINT_LOCK_TIMEOUT, by default 120 seconds: a
+  /// network's file system keeps the
   /// lock of a host that is lost for more than one minute.
   wait,
   /// Take it when it is free: the other one is a rank that has been given up.
   go_on,
 };
 
-/// Its file, hidden, says who has it, and stays: whoever removed it would leave two processes with a lock each. Used by one thread.
+/// Its file, hidden, says who has it, and stays: whoever removed it would leave two processes with
+/// a lock each. Used by one thread.
 class CheckpointLock {
  public:
   /// Throws InputError where another process keeps it. A file system without locks is warned of.

@@ -13,7 +13,8 @@ namespace sullae::train {
 
 namespace {
 
-// A second name for a file, in place of what had it before; a copy where the file system has no links.
+// A second name for a file, in place of what had it before; a copy where the file system has no
+// links.
 void put_link(const std::filesystem::path& file, const std::filesystem::path& name) {
   auto temporary = name;
   temporary += ".tmp";
@@ -103,7 +104,8 @@ void Checkpoints::saved(const std::filesystem::path& file, bool best) {
 }
 
 void Checkpoints::remove_old(const std::filesystem::path& newest) {
-  // Later ones are of a training that this one has taken the place of, when it begins; then, of whoever goes on from what is written here.
+  // Later ones are of a training that this one has taken the place of, when it begins; then, of
+  // whoever goes on from what is written here.
   const bool begins = !std::exchange(has_saved_, true);
   int kept = 0;
   for (const auto& file : checkpoints_in(directory_, name_)) {

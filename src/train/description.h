@@ -30,7 +30,8 @@ struct ModelDescription {
   std::map<std::string, double> numbers;
   /// The classes' names by label; empty where they have none.
   std::vector<std::string> classes;
-  /// Of texts: the words by number, from 2 on; or, where there is a number "pieces", those of data::Pieces::of_list().
+  /// Of texts: the words by number, from 2 on; or, where there is a number "pieces", those of
+  /// data::Pieces::of_list().
   std::vector<std::string> words;
   /// Of images: what pixels in [0, 1] are normalised with, a number a channel.
   std::vector<double> mean;
@@ -54,8 +55,9 @@ void add_description(CheckpointMetadata& metadata, const ModelDescription& descr
 /// Throws InputError where a checkpoint has none. `file` is for the message.
 ModelDescription description_of(const CheckpointMetadata& metadata, const std::string& file);
 
-/// Weights may fit a model in which they mean something else: throws InputError, which begins with `option`, where a checkpoint is of
-/// other words or classes than `own`, or of a network that computes otherwise.
+/// Weights may fit a model in which they mean something else: throws InputError, which begins with
+/// `option`, where a checkpoint is of other words or classes than `own`, or of a network that
+/// computes otherwise.
 void check_same_model(const CheckpointMetadata& found, const CheckpointMetadata& own,
                       const std::string& option);
 

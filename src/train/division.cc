@@ -62,7 +62,8 @@ std::vector<std::int64_t> members_of(const World& world, const Ranks& ranks) {
   return members;
 }
 
-// What is wrong with the ranks that have the units' parts; empty for nothing. Collective over them, and over those that the options say.
+// What is wrong with the ranks that have the units' parts; empty for nothing. Collective over them,
+// and over those that the options say.
 std::string wrong_ranks_of(const ShardedUnits& units, const TrainOptions& options,
                            const Ranks& ranks) {
   const auto wanted = members_of(ranks.units.value_or(ranks.data), ranks);
@@ -87,8 +88,8 @@ constexpr Kind kParts{
 constexpr Kind kStages{
     .where = "in stages", .flag = "pp", .name = "stages (sullae::train::HasStages)"};
 
-// What is wrong on this rank; empty for nothing. `found`: those that have the model's, and `expected` what the options say. Collective over
-// both.
+// What is wrong on this rank; empty for nothing. `found`: those that have the model's, and
+// `expected` what the options say. Collective over both.
 std::string wrong_ranks_of(const Kind& kind, const std::optional<World>& found,
                            const std::optional<World>& expected, const TrainOptions& options,
                            const Ranks& ranks) {

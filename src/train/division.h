@@ -21,7 +21,8 @@ bool is_in_parts(torch::nn::Module& model);
 /// Of the whole model, also where this rank has a part of it. Collective where there are several.
 std::int64_t count_parameters(torch::nn::Module& model, const Ranks& ranks);
 
-/// Throws InputError, on every rank, where the model's layers are not divided as the options say, among `ranks`.
+/// Throws InputError, on every rank, where the model's layers are not divided as the options say,
+/// among `ranks`.
 void check_division(torch::nn::Module& model, const TrainOptions& options, const Ranks& ranks);
 
 /// What several ranks have becomes that of the first of them. Collective.

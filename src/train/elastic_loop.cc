@@ -87,8 +87,8 @@ void Loop::step_done() {
   if (elastic_ != nullptr) leave_in_order(&elastic::State::step_done);
 }
 
-// Where no rank stays, as when a batch system takes all nodes, the next attempt goes on from here. Who goes alone has written what it
-// writes: a process that has left is not waited for.
+// Where no rank stays, as when a batch system takes all nodes, the next attempt goes on from here.
+// Who goes alone has written what it writes: a process that has left is not waited for.
 void Loop::leave_in_order(void (elastic::State::*ask)()) {
   try {
     (elastic_->*ask)();

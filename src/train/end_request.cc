@@ -18,7 +18,8 @@ int EndRequest::on_any_rank(const World& world) {
   double values[2] = {static_cast<double>(signals_.signal()),
                       since.count() / static_cast<double>(calls_)};
   world.allreduce(values, values, 2, DataType::float64, ReduceOp::max);
-  // Growing slowly: the first steps have batches that were read before, and later ones may wait for theirs.
+  // Growing slowly: the first steps have batches that were read before, and later ones may wait for
+  // theirs.
   const auto most = static_cast<double>(std::max<std::int64_t>(2 * interval_, 1));
   interval_ = static_cast<std::int64_t>(std::clamp(kSecondsBetween / values[1], 1.0, most));
   calls_ = 0;

@@ -1,4 +1,5 @@
-// The signals that end a process, to one rank or to all: whether the training is to end after this step.
+// The signals that end a process, to one rank or to all: whether the training is to end after this
+// step.
 #pragma once
 
 #include <chrono>
@@ -12,8 +13,9 @@ namespace sullae::train {
 /// Takes the signals while it lives. Used by the training thread.
 class EndRequest {
  public:
-  /// A signal that a rank has got, or 0: the same on all, within a quarter of a second or a call. Collective, for ranks that call it
-  /// equally often: after each step, and before each batch of a test.
+  /// A signal that a rank has got, or 0: the same on all, within a quarter of a second or a call.
+  /// Collective, for ranks that call it equally often: after each step, and before each batch of a
+  /// test.
   int on_any_rank(const World& world);
 
  private:

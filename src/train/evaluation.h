@@ -28,10 +28,11 @@ struct Tested {
   torch::ScalarType input_type = torch::kFloat32;
   /// Ranks go through the model together, each as often as the others: it is of units.
   bool together = false;
-  /// Where the model is in stages; null elsewhere. Ranks of one pipeline then are one of those that divide the samples.
+  /// Where the model is in stages; null elsewhere. Ranks of one pipeline then are one of those that
+  /// divide the samples.
   StagedModel* staged = nullptr;
-  /// Whether the test is to be left, asked before batches that all ranks have, of which it is the same on all: collective. What comes of
-  /// it is nothing then. Null where it is not.
+  /// Whether the test is to be left, asked before batches that all ranks have, of which it is the
+  /// same on all: collective. What comes of it is nothing then. Null where it is not.
   std::function<bool()> is_to_leave = nullptr;
 };
 

@@ -33,10 +33,10 @@ struct FineTuneResult {
   std::size_t replayed = 0;
 };
 
-/// Trains the model of `refinement`, whose weights are loaded and the same on all ranks. Of the added samples
-/// those from number `first_changed` on (counted among the added) are new; those before it were trained in an
-/// earlier round, and are replayed. Each epoch draws its old samples anew. `progress` is called after each step
-/// with it and their number. Collective.
+/// Trains the model of `refinement`, whose weights are loaded and the same on all ranks. Of the
+/// added samples those from number `first_changed` on (counted among the added) are new; those
+/// before it were trained in an earlier round, and are replayed. Each epoch draws its old samples
+/// anew. `progress` is called after each step with it and their number. Collective.
 FineTuneResult fine_tune(Refinement& refinement, std::size_t first_changed,
                          const FineTuneOptions& options, const World& world,
                          const std::function<void(std::int64_t, std::int64_t)>& progress);

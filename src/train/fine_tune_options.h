@@ -1,4 +1,5 @@
-// How a trained model is trained further, apart from the training: a model's configuration needs no libtorch.
+// How a trained model is trained further, apart from the training: a model's configuration needs no
+// libtorch.
 #pragma once
 
 #include <cstddef>

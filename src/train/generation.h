@@ -16,8 +16,8 @@
 
 namespace sullae::train {
 
-/// How the next piece is chosen, and when the text ends. The names are those of Triton's generate endpoint and of
-/// Hugging Face's generation.
+/// How the next piece is chosen, and when the text ends. The names are those of Triton's generate
+/// endpoint and of Hugging Face's generation.
 struct GenerationOptions {
   /// Pieces; at most kMostTokens.
   std::int64_t max_tokens = 100;
@@ -25,7 +25,8 @@ struct GenerationOptions {
   double temperature = 0.8;
   /// Only so many of the likeliest pieces are drawn from; 0 for all.
   std::int64_t top_k = 0;
-  /// Only the likeliest pieces that have this probability together are drawn from (A. Holtzman et al., 2020).
+  /// Only the likeliest pieces that have this probability together are drawn from (A. Holtzman et
+  /// al., 2020).
   double top_p = 1;
   /// The same prompt, model and seed give the same text.
   std::uint64_t seed = 1;
@@ -50,9 +51,10 @@ struct Language {
   std::size_t context;
 };
 
-/// A text on its way: asks for scores of what follows, and takes a piece. When it is longer than the model sees, the older half
-/// of what was seen is dropped: a window that moved with each piece would be computed anew for each, since the model knows
-/// places by their distance from its begin. Used by one thread at a time.
+/// A text on its way: asks for scores of what follows, and takes a piece. When it is longer than
+/// the model sees, the older half of what was seen is dropped: a window that moved with each piece
+/// would be computed anew for each, since the model knows places by their distance from its begin.
+/// Used by one thread at a time.
 class Continuation {
  public:
   Continuation(const Language& language, std::string_view prompt, const GenerationOptions& options);

@@ -1,4 +1,5 @@
-// When ranks average their weights, if they do that instead of averaging gradients (S. Stich, 2019).
+// When ranks average their weights, if they do that instead of averaging gradients (S. Stich,
+// 2019).
 #pragma once
 
 #include <cstdint>

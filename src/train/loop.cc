@@ -144,7 +144,8 @@ void Loop::step(BatchStream& stream, double data_before) {
   if (end_request_ && !ended()) end_where_asked();
 }
 
-// What this rank goes through the model with, behind `parts` of its own, where others have more: something that it has.
+// What this rank goes through the model with, behind `parts` of its own, where others have more:
+// something that it has.
 std::vector<Batch> Loop::idle_parts(const std::vector<Batch>& parts) {
   const std::size_t most = in_units() ? plan_->most_parts_in(state_.step) : parts.size();
   if (parts.size() >= most) return {};

@@ -1,5 +1,5 @@
-// Epochs of steps, each with a test at its end: what training a recipe, a model of the user's own, and a trained model
-// further have in common.
+// Epochs of steps, each with a test at its end: what training a recipe, a model of the user's own,
+// and a trained model further have in common.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -55,17 +55,19 @@ class Loop {
 
   /// Trains. Collective.
   Report run(const World& world);
-  /// Trains in one world of an elastic job after the other, the first of which this process joins here, unless it has.
-  /// Throws InputError for options that need ranks which stay.
+  /// Trains in one world of an elastic job after the other, the first of which this process joins
+  /// here, unless it has. Throws InputError for options that need ranks which stay.
   elastic::Outcome run_elastic();
   const Report& report() const { return report_; }
   /// Tells the observers.
   void note(const std::string& text) const { tell(&Observer::noted, text); }
   /// Whether this is rank 0, in the last world.
   bool is_root() const { return ranks_->all.rank() == 0; }
-  /// The loss of the last epoch, on the test set where there is one, is no number: the weights are of no use. Of all ranks alike.
+  /// The loss of the last epoch, on the test set where there is one, is no number: the weights are
+  /// of no use. Of all ranks alike.
   bool has_diverged() const;
-  /// The weights as they are after it, without the optimizer, in `file`, which is rank 0's, and empty elsewhere. Collective.
+  /// The weights as they are after it, without the optimizer, in `file`, which is rank 0's, and
+  /// empty elsewhere. Collective.
   void save_weights(const std::filesystem::path& file, CheckpointMetadata metadata);
 
  private:

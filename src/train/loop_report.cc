@@ -19,7 +19,8 @@
 namespace sullae::train {
 namespace {
 
-// Those of several ranks, each once: ranks read the same records, all at once or in different epochs. Collective.
+// Those of several ranks, each once: ranks read the same records, all at once or in different
+// epochs. Collective.
 std::int64_t count_together(const std::set<std::uint64_t>& own, const World& world) {
   std::string mine;
   for (const std::uint64_t one : own) mine += fmt::format("{:x}\n", one);

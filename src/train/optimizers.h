@@ -14,12 +14,13 @@ namespace sullae::train {
 
 std::vector<std::string> optimizer_names();
 
-/// One that updates `parameters`; biases and norms (one dimension) are in a group without weight decay,
-/// unless --decay-all. Throws InputError.
+/// One that updates `parameters`; biases and norms (one dimension) are in a group without weight
+/// decay, unless --decay-all. Throws InputError.
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(
     const TrainOptions& options, const torch::OrderedDict<std::string, torch::Tensor>& parameters);
 
-/// Keeps an optimizer's options, while a checkpoint is loaded that has others: those of this run's flags count.
+/// Keeps an optimizer's options, while a checkpoint is loaded that has others: those of this run's
+/// flags count.
 class KeptOptions {
  public:
   /// `optimizer` must outlive this object.

@@ -15,7 +15,8 @@ struct RecipeOptions : TrainOptions {
   std::filesystem::path data;
   /// A topic of Kafka whose messages become `data` (train/source.h); empty for none.
   std::string source;
-  /// The consumer group that has done what was trained on, and trains on what came since; empty for all that there is.
+  /// The consumer group that has done what was trained on, and trains on what came since; empty for
+  /// all that there is.
   std::string group;
   /// Of `data`: "auto" or a name of data::dataset_formats().
   std::string format = "auto";
@@ -33,7 +34,8 @@ struct RecipeOptions : TrainOptions {
 
   double label_smoothing = 0;
 
-  /// The model whose weights, words and classes training begins with (find_model()); empty draws weights and learns words from the data.
+  /// The model whose weights, words and classes training begins with (find_model()); empty draws
+  /// weights and learns words from the data.
   std::filesystem::path init_from;
 
   /// A model repository that gets the trained model as its next version; empty writes none.
@@ -45,19 +47,20 @@ struct RecipeOptions : TrainOptions {
   std::map<std::string, double> extra;
 };
 
-/// Makes the folder of `file`, and throws InputError, naming the flag, where nothing can be written there: better now than
-/// after hours of training. Of nothing where `file` is empty.
+/// Makes the folder of `file`, and throws InputError, naming the flag, where nothing can be written
+/// there: better now than after hours of training. Of nothing where `file` is empty.
 void require_writable(const std::filesystem::path& file, const char* flag);
 void require_writable_folder(const std::filesystem::path& folder, const char* flag);
 
 /// `directory` where it exists, else empty: for the usual places of data sets.
 std::filesystem::path where_present(const std::filesystem::path& directory);
 
-/// Throws InputError for options that differ from `defaults` and change nothing beside the others, such as the end of a rate that is
-/// constant. Whoever gives them means something.
+/// Throws InputError for options that differ from `defaults` and change nothing beside the others,
+/// such as the end of a rate that is constant. Whoever gives them means something.
 void check_all_used(const TrainOptions& options, const TrainOptions& defaults);
 
-/// With --scale-with-ranks, batch size and learning rate for so many ranks; else `options` as they are.
+/// With --scale-with-ranks, batch size and learning rate for so many ranks; else `options` as they
+/// are.
 TrainOptions scaled(const TrainOptions& options, int ranks);
 /// Throws InputError for values that cannot be, naming the flag.
 void check_options(const TrainOptions& options, int world_size);

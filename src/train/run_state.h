@@ -1,5 +1,5 @@
-// Where a training run stands: what it must know, besides weights and the optimizer, to go on as if it
-// had never stopped.
+// Where a training run stands: what it must know, besides weights and the optimizer, to go on as if
+// it had never stopped.
 #pragma once
 
 #include <torch/types.h>
@@ -34,7 +34,8 @@ struct RunState {
   double seconds = 0;  ///< that it has taken, until this was saved
 };
 
-/// libtorch's generators of what ranks compute on, of those that draw numbers of their own: [ranks, bytes], on every rank. Collective.
+/// libtorch's generators of what ranks compute on, of those that draw numbers of their own: [ranks,
+/// bytes], on every rank. Collective.
 torch::Tensor gather_generators(torch::Device device, const Ranks& ranks);
 
 /// As text, and back.
@@ -46,9 +47,9 @@ RunState run_state_of(const CheckpointMetadata& metadata);
 CheckpointMetadata to_metadata(const RunState& state, const torch::Tensor& generators,
                                const std::string& configuration);
 
-/// Rank 0's state becomes everybody's. Where as many ranks draw numbers of their own as before, on such a device, each gets its generator back; else
-/// generators go on as they are. `metadata` is that of the checkpoint on rank 0, and
-/// ignored elsewhere. Collective.
+/// Rank 0's state becomes everybody's. Where as many ranks draw numbers of their own as before, on
+/// such a device, each gets its generator back; else generators go on as they are. `metadata` is
+/// that of the checkpoint on rank 0, and ignored elsewhere. Collective.
 RunState restore(const CheckpointMetadata* metadata, torch::Device device, const Ranks& ranks);
 
 }  // namespace sullae::train

@@ -25,8 +25,9 @@ class Saver {
 
   /// Throws InputError, on every rank, where there are checkpoints already. Collective.
   void expect_new_run();
-  /// Finds the newest checkpoint, whose file rank 0 gets to know, and gives every rank the state; empty where there is none yet. Where
-  /// `loaded` has an optimizer, rank 0 loads that and the model. Collective.
+  /// Finds the newest checkpoint, whose file rank 0 gets to know, and gives every rank the state;
+  /// empty where there is none yet. Where `loaded` has an optimizer, rank 0 loads that and the
+  /// model. Collective.
   std::optional<RunState> load(torch::nn::Module& model, LoadedCheckpoint& loaded);
   /// Collective. Returns where it will be, on rank 0.
   std::string save(const RunState& state, const torch::nn::Module& model, Stepper& stepper,

@@ -12,8 +12,8 @@
 namespace sullae::train {
 namespace {
 
-// The rate after the warm-up: `part` of the way from its end to that of the training, in [0, 1), and
-// the epoch, with its fraction.
+// The rate after the warm-up: `part` of the way from its end to that of the training, in [0, 1),
+// and the epoch, with its fraction.
 using Course = std::function<double(double part, double epoch)>;
 
 double between(const TrainOptions& o, double share) { return o.end_lr + (o.lr - o.end_lr) * share; }

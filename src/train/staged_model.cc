@@ -46,7 +46,8 @@ Tally as_tally(const torch::Tensor& numbers) {
 
 }  // namespace
 
-// The pipeline has no parameters: those of the model are updated, and saved, as those of models whose layers are in parts.
+// The pipeline has no parameters: those of the model are updated, and saved, as those of models
+// whose layers are in parts.
 StagedModel::StagedModel(torch::nn::Module& model, HasStages& stages, const Objective& objective)
     : model_(model), stages_(stages), objective_(objective), world_(*stages.stages()) {
   std::vector<PipelineStage> own;

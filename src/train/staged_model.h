@@ -15,14 +15,15 @@
 
 namespace sullae::train {
 
-/// Batches go through a Pipeline by their numbers, since all ranks have them. Used by the training thread; collective over the stages.
+/// Batches go through a Pipeline by their numbers, since all ranks have them. Used by the training
+/// thread; collective over the stages.
 class StagedModel {
  public:
   /// `stages` are the model's. Both, and the objective, must outlive this object.
   StagedModel(torch::nn::Module& model, HasStages& stages, const Objective& objective);
 
-  /// Forward and backward of `batches`, whose losses, each as often as its weight says, add up: their sum, on every rank. Gradients are
-  /// multiplied by `scale`.
+  /// Forward and backward of `batches`, whose losses, each as often as its weight says, add up:
+  /// their sum, on every rank. Gradients are multiplied by `scale`.
   double train(const std::vector<Batch>& batches, const std::vector<double>& weights, double scale);
   /// Objective::measure() of each, on every rank.
   std::vector<Tally> measure(const std::vector<Batch>& batches);

@@ -20,7 +20,8 @@ StepPlan::StepPlan(std::size_t size, const TrainOptions& options, int rank, int 
       begun_(begun),
       seed_(options.seed),
       shuffle_buffer_(static_cast<std::size_t>(options.shuffle_buffer)) {
-  // Where ranks wait for each other within a step, for their norms, each must have as many parts as the others.
+  // Where ranks wait for each other within a step, for their norms, each must have as many parts as
+  // the others.
   const std::size_t rest = size_ - static_cast<std::size_t>(begun.samples);
   const std::size_t left = rest % batch_;
   const bool too_few = options.sync_batch_norm && left < ranks_ * parts_;

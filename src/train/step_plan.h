@@ -10,8 +10,8 @@
 
 namespace sullae::train {
 
-/// In an epoch: steps that are done, and the samples that they had. These are no multiple of the batch where steps before
-/// had another one.
+/// In an epoch: steps that are done, and the samples that they had. These are no multiple of the
+/// batch where steps before had another one.
 struct Position {
   std::int64_t step = 0;
   std::int64_t samples = 0;
@@ -27,8 +27,8 @@ class Plan {
   virtual std::int64_t steps() const = 0;
   /// Of all ranks.
   virtual std::size_t samples_in(std::int64_t step) const = 0;
-  /// Into how many parts this rank's samples of a step are divided: as accumulation and replicas want it, but none is
-  /// empty.
+  /// Into how many parts this rank's samples of a step are divided: as accumulation and replicas
+  /// want it, but none is empty.
   virtual std::size_t parts_in(std::int64_t step) const = 0;
   /// The most that any rank has in a step.
   virtual std::size_t most_parts_in(std::int64_t step) const = 0;
@@ -36,12 +36,12 @@ class Plan {
   virtual BatchPlan of_epoch(std::size_t epoch, std::int64_t first) const = 0;
 };
 
-/// A step has --batch-size samples of an epoch's order over all ranks, the last one what is left: what one process would
-/// train on. Ranks have as even parts of it as can be, and perhaps none.
+/// A step has --batch-size samples of an epoch's order over all ranks, the last one what is left:
+/// what one process would train on. Ranks have as even parts of it as can be, and perhaps none.
 class StepPlan final : public Plan {
  public:
-  /// For `size` samples, of which steps up to `begun` are not this plan's. Throws InputError where no step has samples
-  /// enough.
+  /// For `size` samples, of which steps up to `begun` are not this plan's. Throws InputError where
+  /// no step has samples enough.
   StepPlan(std::size_t size, const TrainOptions& options, int rank, int ranks, Position begun = {});
 
   std::size_t size() const override { return size_; }

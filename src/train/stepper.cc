@@ -72,8 +72,8 @@ void Stepper::run_idle(const std::vector<Batch>& idle) {
     (loss_of(model_, batch, static_cast<double>(batch.size())) * 0).backward();
 }
 
-// The parts' losses add up to the mean over the whole: of this rank where it steps alone, else, on average over the
-// ranks, of all of them.
+// The parts' losses add up to the mean over the whole: of this rank where it steps alone, else, on
+// average over the ranks, of all of them.
 Stepper::Losses Stepper::backward(const std::vector<Batch>& parts,
                                   std::optional<std::size_t> samples) {
   Losses losses;

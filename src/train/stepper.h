@@ -25,13 +25,14 @@ struct StepResult {
 /// Used by the training thread.
 class Stepper {
  public:
-  /// `model` has the weights to start from; the optimizer is made. All but `ranks` must outlive this object; these may be null
-  /// where each rank has the whole model.
+  /// `model` has the weights to start from; the optimizer is made. All but `ranks` must outlive
+  /// this object; these may be null where each rank has the whole model.
   Stepper(torch::nn::Module& model, const Objective& objective, const TrainOptions& options,
           torch::Device device, const Ranks* ranks = nullptr);
   ~Stepper();
 
-  /// Before the first step, and where another world follows: its ranks, which divide the samples, have equal weights. Collective.
+  /// Before the first step, and where another world follows: its ranks, which divide the samples,
+  /// have equal weights. Collective.
   void enter(const World& world);
   /// Of a model in stages; else null.
   StagedModel* staged() { return staged_.get(); }
@@ -41,10 +42,11 @@ class Stepper {
   LossScaler& scaler() { return scaler_; }
   const LossScaler& scaler() const { return scaler_; }
 
-  /// `parts` are this rank's batch, divided for accumulation and replicas; perhaps none. Parts of a batch of `samples` over
-  /// all ranks count by their samples, however uneven, so that the step is that of one process; without `samples`,
-  /// ranks count equally. `idle` count nothing: a rank goes through the model with them where others have more parts, and
-  /// the model is of units, in which all ranks run together. Collective.
+  /// `parts` are this rank's batch, divided for accumulation and replicas; perhaps none. Parts of a
+  /// batch of `samples` over all ranks count by their samples, however uneven, so that the step is
+  /// that of one process; without `samples`, ranks count equally. `idle` count nothing: a rank goes
+  /// through the model with them where others have more parts, and the model is of units, in which
+  /// all ranks run together. Collective.
   StepResult step(const std::vector<Batch>& parts, double lr,
                   std::optional<std::size_t> samples = std::nullopt,
                   const std::vector<Batch>& idle = {});

@@ -13,7 +13,8 @@ namespace sullae::train {
 
 namespace {
 
-// What was asked for of a model that is there: its sizes are what they are, and no number of a dropout is in its weights.
+// What was asked for of a model that is there: its sizes are what they are, and no number of a
+// dropout is in its weights.
 void take_given(const Recipe& recipe, const RecipeOptions& options, const std::string& file,
                 ModelDescription& known) {
   for (const ExtraOption& option : recipe.extra_options()) {

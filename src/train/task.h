@@ -1,5 +1,5 @@
-// The seams between the trainer and what it trains: a model with its data, and the recipe that makes
-// it.
+// The seams between the trainer and what it trains: a model with its data, and the recipe that
+// makes it.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -27,9 +27,10 @@ class Servable {
  public:
   virtual ~Servable() = default;
   /// In TorchScript, as in evaluation, sharing the parameters. Its method forward takes images,
-  /// [batch, channels, rows, columns]; or words, [batch, time] int64 with zeros behind the shorter texts,
-  /// and the texts' lengths, [batch] int64. It returns scores before softmax, in the order of its input: of classes,
-  /// [batch, classes], or of what comes behind each text, [batch, pieces].
+  /// [batch, channels, rows, columns]; or words, [batch, time] int64 with zeros behind the shorter
+  /// texts, and the texts' lengths, [batch] int64. It returns scores before softmax, in the order
+  /// of its input: of classes, [batch, classes], or of what comes behind each text, [batch,
+  /// pieces].
   virtual torch::jit::Module script() const = 0;
 };
 
@@ -39,8 +40,9 @@ class Classifier : public Servable {
   virtual torch::Tensor scores(const Batch& batch) = 0;
 };
 
-/// Gets `states`, [places, size], what is known at each place of texts of its piece and those before it, and the vectors of pieces:
-/// the scores, before softmax, of what follows a place are its state's products with all of them.
+/// Gets `states`, [places, size], what is known at each place of texts of its piece and those
+/// before it, and the vectors of pieces: the scores, before softmax, of what follows a place are
+/// its state's products with all of them.
 using UseOfStates =
     std::function<torch::Tensor(const torch::Tensor& states, const PieceVectors& vectors)>;
 
@@ -49,8 +51,8 @@ class LanguageModel : public Servable {
  public:
   /// What `use` makes of the places of `pieces`, [batch, time] int64, text by text.
   virtual torch::Tensor read(const torch::Tensor& pieces, const UseOfStates& use) = 0;
-  /// What follows each of `texts`, [texts, pieces], before softmax. Their new pieces are in their caches then. Without gradients, in
-  /// any thread, of other texts in several at once.
+  /// What follows each of `texts`, [texts, pieces], before softmax. Their new pieces are in their
+  /// caches then. Without gradients, in any thread, of other texts in several at once.
   virtual torch::Tensor go_on(const std::vector<NewPieces>& texts) = 0;
 };
 
@@ -83,15 +85,17 @@ struct AddedSample {
 
 /// The class that `sample` is given. Throws InputError for one that the model does not know.
 std::int64_t label_of(const AddedSample& sample, const ModelDescription& description);
-/// Throws InputError where the label of an old sample at `place` is no class of a model that has `classes`.
+/// Throws InputError where the label of an old sample at `place` is no class of a model that has
+/// `classes`.
 void check_label(std::int64_t label, std::int64_t classes, const std::string& place);
 
-/// What a trained model is trained further with: what it was trained on, and behind it samples that came since, in
-/// both splits: for training, and to be judged by as test samples are, without augmentation.
+/// What a trained model is trained further with: what it was trained on, and behind it samples that
+/// came since, in both splits: for training, and to be judged by as test samples are, without
+/// augmentation.
 struct Refinement {
   std::unique_ptr<Task> task;
-  /// The old training samples' numbers by class, without those that an added sample takes the place of (which
-  /// are not among the test samples either).
+  /// The old training samples' numbers by class, without those that an added sample takes the place
+  /// of (which are not among the test samples either).
   std::vector<std::vector<std::size_t>> old_by_class;
   /// The number of the first added sample among those for training.
   std::size_t first_added = 0;
@@ -109,21 +113,24 @@ class Recipe {
   virtual std::string summary() const = 0;
   virtual RecipeOptions defaults() const = 0;
   virtual std::vector<ExtraOption> extra_options() const { return {}; }
-  /// Which of `sullae train`'s flags for data mean nothing to it, without dashes: they are refused, but for their defaults.
+  /// Which of `sullae train`'s flags for data mean nothing to it, without dashes: they are refused,
+  /// but for their defaults.
   virtual std::vector<std::string> left_out_options() const { return {}; }
   /// The network that `description` is of, with fresh weights; also Servable.
   virtual std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const = 0;
-  /// With fresh weights. `world` is that of all ranks that train; `known`, where it is not null, is that of a model whose words and classes
-  /// are taken, and those of the data must be among them. Throws InputError.
+  /// With fresh weights. `world` is that of all ranks that train; `known`, where it is not null, is
+  /// that of a model whose words and classes are taken, and those of the data must be among them.
+  /// Throws InputError.
   virtual std::unique_ptr<Task> make(const RecipeOptions& options, const World& world,
                                      const ModelDescription* known) const = 0;
-  /// To train a model of `description` further on the data that `options` name and `added`. The task's model
-  /// has fresh weights. Throws InputError, also where the recipe does not do that.
+  /// To train a model of `description` further on the data that `options` name and `added`. The
+  /// task's model has fresh weights. Throws InputError, also where the recipe does not do that.
   virtual Refinement refine(const ModelDescription& description, const RecipeOptions& options,
                             const std::vector<AddedSample>& added, const World& world) const;
 };
 
-/// The recipe's task, with the weights that training begins with: those of options.init_from, or drawn from options.seed. Throws InputError.
+/// The recipe's task, with the weights that training begins with: those of options.init_from, or
+/// drawn from options.seed. Throws InputError.
 std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& options,
                                 const World& world);
 

@@ -6,8 +6,8 @@
 
 namespace sullae::train {
 
-/// The first step makes the plan, and everything is cold: measuring starts after it, and stops between
-/// epochs. Used by the training thread.
+/// The first step makes the plan, and everything is cold: measuring starts after it, and stops
+/// between epochs. Used by the training thread.
 class Throughput {
  public:
   /// After each step: all ranks' samples, and the seconds that this one has waited so far, in all.

@@ -6,12 +6,14 @@
 
 namespace sullae::train {
 
-/// Puts the run's configuration (TOML) where trained_on() finds it, with the folder that its paths start from.
+/// Puts the run's configuration (TOML) where trained_on() finds it, with the folder that its paths
+/// start from.
 void add_configuration(CheckpointMetadata& metadata, const std::string& configuration);
 
-/// The options that say what is read (--data, --test-data, --format, …, --seed), as they were when the model of
-/// the checkpoint was trained; the others are at their defaults. Paths are absolute; `data` is empty where the
-/// checkpoint does not say. Throws InputError, with `file`, for a configuration that cannot be read.
+/// The options that say what is read (--data, --test-data, --format, …, --seed), as they were when
+/// the model of the checkpoint was trained; the others are at their defaults. Paths are absolute;
+/// `data` is empty where the checkpoint does not say. Throws InputError, with `file`, for a
+/// configuration that cannot be read.
 RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& file);
 
 }  // namespace sullae::train

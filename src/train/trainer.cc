@@ -64,14 +64,15 @@ std::function<std::vector<std::unique_ptr<Observer>>(int)> monitors_of(
   };
 }
 
-// Before data are read, which may take long. The first rank makes the folder, and so is the one that looks; in an elastic job any may be it, and none is
-// yet.
+// Before data are read, which may take long. The first rank makes the folder, and so is the one
+// that looks; in an elastic job any may be it, and none is yet.
 void check_run_dir(const TrainOptions& options, const World& world) {
   if (options.run_dir.empty() || options.resume) return;
   if (elastic::is_elastic() || world.rank() == 0) runs::expect_new_run(options.run_dir);
 }
 
-// By the rank that would write there, rather than at the end of a training. What begins with a dot is no model.
+// By the rank that would write there, rather than at the end of a training. What begins with a dot
+// is no model.
 void check_store(const RecipeOptions& options, const World& world) {
   if (!storage::is_remote(options.export_dir)) return;
   if (!elastic::is_elastic() && world.rank() != 0) return;

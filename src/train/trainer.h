@@ -14,8 +14,8 @@ namespace sullae::train {
 /// step covers the same samples. Rank 0 shows progress, and writes checkpoints and the report.
 /// Throws InputError for options or data that cannot be.
 Report train(const Recipe& recipe, const RecipeOptions& options, const World& world);
-/// The same in an elastic job, whose worlds this process joins once the data is ready. Empty where it was asked to go
-/// before the end.
+/// The same in an elastic job, whose worlds this process joins once the data is ready. Empty where
+/// it was asked to go before the end.
 std::optional<Report> train_elastic(const Recipe& recipe, const RecipeOptions& options);
 
 }  // namespace sullae::train

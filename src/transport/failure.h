@@ -9,9 +9,9 @@
 
 namespace sullae {
 
-/// The first error after which the ranks of a world are out of step: later calls could be paired with other ranks'
-/// earlier ones, so they are refused with it. Shared by all channels of a world, whose waits look at it too. Any
-/// thread may call.
+/// The first error after which the ranks of a world are out of step: later calls could be paired
+/// with other ranks' earlier ones, so they are refused with it. Shared by all channels of a world,
+/// whose waits look at it too. Any thread may call.
 class Failure {
  public:
   /// The first call decides; false for all others.

@@ -1,5 +1,6 @@
 // Labels: what an operation is part of, as a hash that travels in its Signature. Two ranks that do
-// equal operations for different purposes, such as buckets of different plans, are told apart by it.
+// equal operations for different purposes, such as buckets of different plans, are told apart by
+// it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace sullae {
 /// Remembers the names of the labels that were set here, for messages.
 class Labels {
  public:
-  /// Of the operations from here on. An empty name: no label. `plan` tells equal names apart, and `turn`, modulo
-  /// 256, repetitions of the same.
+  /// Of the operations from here on. An empty name: no label. `plan` tells equal names apart, and
+  /// `turn`, modulo 256, repetitions of the same.
   void set(std::string_view name, std::uint64_t plan, unsigned turn);
   /// `signature` with the current label.
   Signature stamp(Signature signature) const {

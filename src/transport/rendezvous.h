@@ -7,9 +7,9 @@
 
 namespace sullae {
 
-/// The three calls of PMIx that bootstrapping takes (put, get, fence). Ranks are those of the world; a key is put once
-/// by each rank. Any thread may call. All throw TimeoutError, which names its limit, or Error where the others
-/// cannot be reached any more.
+/// The three calls of PMIx that bootstrapping takes (put, get, fence). Ranks are those of the
+/// world; a key is put once by each rank. Any thread may call. All throw TimeoutError, which names
+/// its limit, or Error where the others cannot be reached any more.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;

@@ -12,16 +12,18 @@ namespace sullae {
 struct WaitSettings {
   /// SULLAE_TIMEOUT (seconds): the longest that a collective waits.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// SULLAE_STALL_WARNING (seconds, 0 for never): after this time a wait, or an operation that some ranks have
-  /// submitted and others have not, is reported.
+  /// SULLAE_STALL_WARNING (seconds, 0 for never): after this time a wait, or an operation that some
+  /// ranks have submitted and others have not, is reported.
   std::chrono::milliseconds stall_warning = std::chrono::seconds{10};
 
-  /// Throws InputError that names the variable, its value and what was expected; as all such functions.
+  /// Throws InputError that names the variable, its value and what was expected; as all such
+  /// functions.
   static WaitSettings from(const Environment& environment);
 };
 
 struct RendezvousSettings {
-  /// SULLAE_RENDEZVOUS_TIMEOUT (seconds): the longest that init() waits for the other ranks to appear.
+  /// SULLAE_RENDEZVOUS_TIMEOUT (seconds): the longest that init() waits for the other ranks to
+  /// appear.
   std::chrono::milliseconds timeout = std::chrono::minutes{2};
   /// SULLAE_HOST_ID: replaces the detected identity of this host; ranks that share it share memory.
   std::string host_id;

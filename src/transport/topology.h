@@ -42,8 +42,9 @@ struct Topology {
 
   /// From every rank's host identity, in the order of ranks.
   static Topology from_hosts(int rank, const std::vector<std::string>& identities);
-  /// Tells the others this rank's host through the store and learns theirs, and that all have the same `settings`, which are lines of
-  /// NAME=VALUE. Throws TimeoutError that lists the ranks which did not come, and InputError, on all ranks, for settings that differ.
+  /// Tells the others this rank's host through the store and learns theirs, and that all have the
+  /// same `settings`, which are lines of NAME=VALUE. Throws TimeoutError that lists the ranks which
+  /// did not come, and InputError, on all ranks, for settings that differ.
   static Topology discover(Store& store, int rank, int size, const std::string& identity,
                            const std::string& settings, const Deadline& deadline);
 };

@@ -26,7 +26,8 @@ struct TransportOptions {
 struct TransportKind {
   /// As SULLAE_TRANSPORT names it.
   std::string name;
-  /// Makes the transport of one group; every member calls it. `rendezvous` must outlive the transport.
+  /// Makes the transport of one group; every member calls it. `rendezvous` must outlive the
+  /// transport.
   std::function<std::unique_ptr<Transport>(Rendezvous& rendezvous, TransportOptions options)> make;
 };
 

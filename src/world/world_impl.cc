@@ -106,7 +106,8 @@ BackgroundQueue& World::Impl::queue() {
   return *queue_;
 }
 
-// A set's engine starts on all of its ranks when one of them needs it, so that it can tell who is missing.
+// A set's engine starts on all of its ranks when one of them needs it, so that it can tell who is
+// missing.
 engine::Engine& World::Impl::engine() {
   {
     const std::lock_guard lock(start_mutex_);

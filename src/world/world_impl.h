@@ -1,5 +1,5 @@
-// What a World is made of: three channels to the other ranks, each with collectives of its own. A process set makes
-// each, and its threads, when it is first used.
+// What a World is made of: three channels to the other ranks, each with collectives of its own. A
+// process set makes each, and its threads, when it is first used.
 #pragma once
 
 #include <array>
@@ -112,8 +112,8 @@ class World::Impl {
   void check_counts(std::span<const std::size_t> counts) const;
 
  private:
-  // Runs `call` unless the world has failed. Ranks that disagree are told so before data moves, and the
-  // world goes on; after any other error they are out of step.
+  // Runs `call` unless the world has failed. Ranks that disagree are told so before data moves, and
+  // the world goes on; after any other error they are out of step.
   template <class Call>
   auto guarded(const Call& call) -> decltype(call()) {
     failure_->check();

@@ -1,4 +1,5 @@
-// The pages say what is true: their links lead somewhere, their options exist, and both READMEs say the same.
+// The pages say what is true: their links lead somewhere, their options exist, and both READMEs say
+// the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -101,8 +102,8 @@ std::string normalised(const std::string& code) {
   return std::regex_replace(plain, std::regex(R"(\s+)"), " ");
 }
 
-// What must follow one another in compiled code, whatever stands between: where the page leaves something out, has an empty
-// line, or ends a block.
+// What must follow one another in compiled code, whatever stands between: where the page leaves
+// something out, has an empty line, or ends a block.
 std::vector<std::string> pieces_of(const std::string& block) {
   const std::regex between(R"(…|\.\.\.|\n\s*\};?(?=\n|$)|\n\s*\n)");
   return {std::sregex_token_iterator(block.begin(), block.end(), between, -1), {}};

@@ -1,4 +1,5 @@
-// What a launcher answers to those who say that they are its workers; the rest is tested with a real cluster, in slurm/.
+// What a launcher answers to those who say that they are its workers; the rest is tested with a
+// real cluster, in slurm/.
 #include "cluster/worker_pool.h"
 
 #include <arpa/inet.h>

@@ -63,8 +63,8 @@ TEST(Exchange, NothingArrivesInTheMemoryOfACollectiveThatHasFailed) {
   std::promise<void> failed;
   std::thread other([&] {
     run(1, [&, has_failed = failed.get_future()](FailingSends&, const auto& exchange) {
-      // Both collectives' messages; nobody waits for the first. Sent earlier, it could be in the memory before
-      // the collective fails, which is allowed.
+      // Both collectives' messages; nobody waits for the first. Sent earlier, it could be in the
+      // memory before the collective fails, which is allowed.
       has_failed.wait_for(kPatience);
       std::array<int, 4> in{};
       auto first = exchange(1);

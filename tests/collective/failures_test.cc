@@ -149,7 +149,8 @@ TEST(Mismatch, OfAnyTwoCollectivesIsFoundBetweenHosts) {
          w.alltoall(v.data(), out.data(), n / static_cast<std::size_t>(w.size()),
                     DataType::float32);
        }}};
-  // Whoever has done its part, as the root of a broadcast, goes on; some rank is told, and none waits in vain.
+  // Whoever has done its part, as the root of a broadcast, goes on; some rank is told, and none
+  // waits in vain.
   for (const int size : {2, 3, 4}) {
     std::mutex mutex;
     std::map<std::string, int> told;

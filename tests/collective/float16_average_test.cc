@@ -54,7 +54,8 @@ TEST_P(Float16Average, OfLargeValuesIsNotInfinite) {
   });
 }
 
-// What is small on the way stays what it is: it is not divided by the number of ranks before it is added.
+// What is small on the way stays what it is: it is not divided by the number of ranks before it is
+// added.
 TEST_P(Float16Average, OfSmallValuesIsNotZero) {
   run([](World& world) {
     constexpr double kSmall = 0x1p-14;

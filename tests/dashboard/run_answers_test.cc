@@ -164,7 +164,8 @@ TEST_F(RunAnswers, ADamagedRunIsShownAsOne) {
   EXPECT_EQ(shown.at("tags").size(), 1U) << "what can be read is shown";
 }
 
-// Fifty runs, of which half are killed at some moment: nothing of what any has written is lost, and each is what it is.
+// Fifty runs, of which half are killed at some moment: nothing of what any has written is lost, and
+// each is what it is.
 TEST_F(RunAnswers, FiftyWritersSomeOfThemKilled) {
   constexpr int kWriters = 50;
   std::vector<std::unique_ptr<Program>> writers;

@@ -129,7 +129,8 @@ TEST_F(DataInStores, AStoreThatFailsIsNoDamage) {
   std::string always = "[\"503\"";
   for (int i = 0; i < 60; ++i) always += ", \"503\"";
   DamageLog damage(true);
-  // What it is, its start, what it is when it is opened, its first piece; its end, which Arrow reads, does not come.
+  // What it is, its start, what it is when it is opened, its first piece; its end, which Arrow
+  // reads, does not come.
   server_.fail(R"(["ok", "ok", "ok", "ok", )" + always.substr(1) + "]");
   const auto error = [&] {
     const Variable timeout("SULLAE_STORAGE_TIMEOUT", "2");

@@ -1,4 +1,5 @@
-// What docs/extending.md shows, compiled. What each does is tested beside its seam, in the files extending_test.cc.
+// What docs/extending.md shows, compiled. What each does is tested beside its seam, in the files
+// extending_test.cc.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
-// The README's program, whole, and what the pages on data and programs show: compiled, so that what users copy is right.
-// cli/docs_test.cc finds each block of code in these files.
+// The README's program, whole, and what the pages on data and programs show: compiled, so that what
+// users copy is right. cli/docs_test.cc finds each block of code in these files.
 #include <gtest/gtest.h>
 #include <sullae/data.h>
 #include <sullae/elastic.h>
@@ -170,7 +170,8 @@ struct DeepImpl : torch::nn::Module, sullae::train::HasUnits {
 };
 // clang-format on
 
-// Backward passes of ranks that are threads would wait for each other in libtorch's one thread for a GPU.
+// Backward passes of ranks that are threads would wait for each other in libtorch's one thread for
+// a GPU.
 TEST(ParallelPage, FitsUnits) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "there is a GPU here, and ranks are threads";
   run_ranks({.size = 2}, [](World& world) {

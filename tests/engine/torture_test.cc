@@ -1,4 +1,5 @@
-// Named operations in an order of its own on every rank, from two threads, with caches that hold one, a few or most of the names.
+// Named operations in an order of its own on every rank, from two threads, with caches that hold
+// one, a few or most of the names.
 #include <gtest/gtest.h>
 
 #include <algorithm>

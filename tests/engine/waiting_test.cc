@@ -1,4 +1,5 @@
-// Who waits works: operations that run in the thread that waits for them, and those that nobody waits for.
+// Who waits works: operations that run in the thread that waits for them, and those that nobody
+// waits for.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -107,7 +108,8 @@ TEST_P(Waiting, ThreadsWaitSideBySide) {
   });
 }
 
-// What one rank has not submitted yet ends nobody's wait, and does not hold whoever waits with a limit.
+// What one rank has not submitted yet ends nobody's wait, and does not hold whoever waits with a
+// limit.
 TEST_P(Waiting, ALimitIsLookedAtWhileOthersAreLate) {
   run([](World& world) {
     std::atomic<bool> seen{false};

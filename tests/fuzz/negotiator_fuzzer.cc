@@ -1,5 +1,5 @@
-// Ranks that submit, join, fail and leave in any order: every rank decides the same, and nothing is lost. And announcements
-// that no rank makes, which are an error.
+// Ranks that submit, join, fail and leave in any order: every rank decides the same, and nothing is
+// lost. And announcements that no rank makes, which are an error.
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>

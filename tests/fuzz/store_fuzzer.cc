@@ -1,4 +1,5 @@
-// Strangers at the rendezvous store, before and after they greet as the job's own: the others are served on.
+// Strangers at the rendezvous store, before and after they greet as the job's own: the others are
+// served on.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>

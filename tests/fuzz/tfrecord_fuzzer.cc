@@ -21,7 +21,8 @@ void read_all(const std::string& bytes) {
 
 }  // namespace
 
-// Once as it is, and once within a frame whose checksums fit, so that what is behind them is reached.
+// Once as it is, and once within a frame whose checksums fit, so that what is behind them is
+// reached.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   read_all(bytes);

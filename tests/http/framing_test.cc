@@ -1,5 +1,6 @@
-// Requests whose end is in doubt, as suites against request smuggling publish them (RFC 9112, sections 2.2, 3, 5 to 7 and 11.2):
-// each is answered once, with 400, and nothing behind it is taken for a request.
+// Requests whose end is in doubt, as suites against request smuggling publish them (RFC 9112,
+// sections 2.2, 3, 5 to 7 and 11.2): each is answered once, with 400, and nothing behind it is
+// taken for a request.
 #include <gtest/gtest.h>
 
 #include "http/server.h"

@@ -118,7 +118,8 @@ TEST(DetectWorld, UnderstandsSlurm) {
   EXPECT_EQ(detect(values).store, local("slurm-" + std::to_string(::getuid()) + "-1000.2"));
 }
 
-// Hydra in a batch script forks there, or has its proxies started by srun: Slurm counts others than its ranks.
+// Hydra in a batch script forks there, or has its proxies started by srun: Slurm counts others than
+// its ranks.
 TEST(DetectWorld, UnderstandsPmiWithinAJobOfSlurms) {
   std::map<std::string, std::string> values{{"SLURM_PROCID", "0"},
                                             {"SLURM_JOB_ID", "1000"},

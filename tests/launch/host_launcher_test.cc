@@ -12,7 +12,8 @@
 namespace sullae::testing {
 namespace {
 
-// Hosts "pretended-…" are this one; those of "pretended-far-…" have no process here that could be waited for.
+// Hosts "pretended-…" are this one; those of "pretended-far-…" have no process here that could be
+// waited for.
 class Pretended final : public HostLauncher {
  public:
   explicit Pretended(std::string host) : host_(std::move(host)) {}

@@ -26,8 +26,8 @@ int bind_port() {
   return ntohs(name.sin_port);
 }
 
-// Rank 1 is going to be killed. Rank 0 meets that in a blocking collective, in the negotiation of an
-// operation, between and within operations, or after it has happened.
+// Rank 1 is going to be killed. Rank 0 meets that in a blocking collective, in the negotiation of
+// an operation, between and within operations, or after it has happened.
 void wait_for_the_other(const std::string& mode) {
   std::vector<float> values(100000, 1.0F);
   const std::span<float> all(values);
@@ -65,7 +65,8 @@ int join_again() {
   return 0;
 }
 
-// Of two workers of an elastic job, each on a host of its own, one is done, and then the other's host is lost.
+// Of two workers of an elastic job, each on a host of its own, one is done, and then the other's
+// host is lost.
 int lose_host() {
   sullae::init();
   const bool goes_first = sullae::rank() == 0;

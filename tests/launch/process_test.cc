@@ -91,7 +91,8 @@ TEST(StartChild, HasAGroupOfItsOwnOrOurs) {
   }
 }
 
-// Whoever waits for signals has them blocked, and whoever is started in the background of a script ignores SIGINT.
+// Whoever waits for signals has them blocked, and whoever is started in the background of a script
+// ignores SIGINT.
 TEST(StartChild, EndsBySignalsWhateverWeMadeOfThem) {
   sigset_t all;
   sigset_t before;

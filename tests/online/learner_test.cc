@@ -333,7 +333,8 @@ TEST_F(Online, RemovesOldVersionsThatItPublished) {
       << "1 was exported by hand, 3 is served, 4 and 5 are the newest";
 }
 
-// As a process, killed at whatever moment: each version that is there is whole, and samples are learnt at last.
+// As a process, killed at whatever moment: each version that is there is whole, and samples are
+// learnt at last.
 TEST_F(Online, StandsBeingKilled) {
   give(praised_twists(20));
   configure(std::string(kLearning) + "min_examples = 1\ntolerance = 10\n");

@@ -1,4 +1,5 @@
-// A network with a part that is used now and then and one that never is, and steps of its sharded optimizer.
+// A network with a part that is used now and then and one that never is, and steps of its sharded
+// optimizer.
 #pragma once
 
 #include <torch/torch.h>

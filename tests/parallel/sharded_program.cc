@@ -1,8 +1,8 @@
 // Trains layers with Adam, in parts or not, for tests and benchmarks of what that takes:
 //   sharded_program replicated|optimizer|gradients|parameters LAYERS WIDTH BATCH STEPS [MEGABYTES [CHECKPOINT]]
-// All ranks have the same samples. With MEGABYTES, unless 0, a process may have so much more memory of its own than before there was a model. With
-// CHECKPOINT it is saved in the end, and loaded again.
-// Rank 0 prints
+// All ranks have the same samples. With MEGABYTES, unless 0, a process may have so much more memory
+// of its own than before there was a model. With CHECKPOINT it is saved in the end, and loaded
+// again. Rank 0 prints
 //   "loss": of the last step
 //   "seconds": a step's, the median
 //   "network_bytes": what came and went over this host's network devices, but for loopback, in a step

@@ -58,8 +58,8 @@ TEST(Memory, WhatOneRankCannotHoldTrainsOnFour) {
   EXPECT_LT(parts["load_bytes_a_parameter"].get<double>(), 3);
 }
 
-// Adam in float32, of four ranks, by parameter: 16 bytes for each that has all. Beside the formula there are two of the largest units,
-// and what a process takes whatever it trains.
+// Adam in float32, of four ranks, by parameter: 16 bytes for each that has all. Beside the formula
+// there are two of the largest units, and what a process takes whatever it trains.
 TEST(Memory, OfPartsIsThatOfTheFormula) {
   constexpr double kParameters = 40.04e6;
   constexpr double kTwoUnits = 2 * 1.001e6 * 4;

@@ -1,4 +1,5 @@
-// What stands beside predictions, and what predictions are, in each format: the values that there were, whatever the others are.
+// What stands beside predictions, and what predictions are, in each format: the values that there
+// were, whatever the others are.
 #include <algorithm>
 #include <cmath>
 #include <limits>

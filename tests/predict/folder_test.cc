@@ -1,4 +1,5 @@
-// What `sullae predict` finds in the folder that it writes to: its own work that was interrupted or damaged, another run's, others' files.
+// What `sullae predict` finds in the folder that it writes to: its own work that was interrupted or
+// damaged, another run's, others' files.
 #include <csignal>
 #include <random>
 #include <thread>

@@ -1,4 +1,5 @@
-// What `sullae predict --source --sink` says while it waits for brokers, and that signals end its waits.
+// What `sullae predict --source --sink` says while it waits for brokers, and that signals end its
+// waits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

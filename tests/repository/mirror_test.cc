@@ -177,7 +177,8 @@ TEST_P(Mirrors, CopyTheOthersWhereOneModelCannotBeHad) {
   EXPECT_EQ(content("a/1/model.pt"), "a");
 }
 
-// A store that lists nothing has lost its files, or answers wrongly: what was copied is all that there is.
+// A store that lists nothing has lost its files, or answers wrongly: what was copied is all that
+// there is.
 TEST_P(Mirrors, KeepWhatTheyHaveWhereTheRepositoryIsGone) {
   auto copy = mirror();
   copy.update(&all);

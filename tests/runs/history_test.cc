@@ -50,7 +50,8 @@ TEST_F(HistoryTest, GrowsWithItsFile) {
 }
 
 TEST_F(HistoryTest, IsReadPieceByPiece) {
-  // Longer than a piece, with a line across each border, and one that is longer than a piece by itself.
+  // Longer than a piece, with a line across each border, and one that is longer than a piece by
+  // itself.
   std::string text;
   for (int step = 1; step <= 60'000; ++step) text += line(step, step);
   text += R"({"step":60000,"note":")" + std::string(3 << 20, 'x') + "\"}\n";

@@ -1,4 +1,5 @@
-// A run that is written as fast as it goes, and may be killed at any moment: run_log_program FOLDER STEPS [continue]. What it prints is kept.
+// A run that is written as fast as it goes, and may be killed at any moment: run_log_program FOLDER
+// STEPS [continue]. What it prints is kept.
 #include <cstdio>
 #include <cstdlib>
 

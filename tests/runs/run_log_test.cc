@@ -243,7 +243,8 @@ TEST_F(RunLogTest, APartOfALineIsTakenBack) {
 }
 
 TEST_F(RunLogTest, AFullDiskTakesNoHalfLine) {
-  // A file system of a few pages would need a mount; a limit on files' sizes fails the same way, in the middle of a line.
+  // A file system of a few pages would need a mount; a limit on files' sizes fails the same way, in
+  // the middle of a line.
   const auto result = run_program({"bash", "-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "bash",
                                    RUN_LOG_PROGRAM, folder_, "100"});
   EXPECT_NE(result.exit_code, 0);

@@ -16,8 +16,8 @@
 
 namespace sullae::testing {
 
-/// Serves model "m", which answers 7 for each of at most 4 rows. A test may change `options_` and the files before
-/// its first client().
+/// Serves model "m", which answers 7 for each of at most 4 rows. A test may change `options_` and
+/// the files before its first client().
 class ConstantServerTest : public ::testing::Test {
  protected:
   ConstantServerTest() {

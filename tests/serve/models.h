@@ -32,7 +32,8 @@ inline void put_text(const std::filesystem::path& file, const std::string& text)
   std::ofstream(file) << text;
 }
 
-/// Removes a folder that a server may be writing its notes into, which would make remove_all() fail.
+/// Removes a folder that a server may be writing its notes into, which would make remove_all()
+/// fail.
 inline void take_away(const std::filesystem::path& folder) {
   const auto gone = folder.parent_path() / ".gone";
   std::filesystem::rename(folder, gone);

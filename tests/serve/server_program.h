@@ -15,7 +15,8 @@ namespace sullae::testing {
 
 class ServerProgram {
  public:
-  /// With free ports, and quick to notice versions. Throws std::runtime_error where it does not start.
+  /// With free ports, and quick to notice versions. Throws std::runtime_error where it does not
+  /// start.
   explicit ServerProgram(const std::filesystem::path& repository,
                          const std::vector<std::string>& options = {}) {
     std::vector<std::string> words = {

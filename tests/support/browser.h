@@ -17,7 +17,8 @@ class Browser {
   void visit(const std::string& address);
   /// What the body of a function returns in the page.
   nlohmann::json run(const std::string& script);
-  /// Clicks on what a person would see at `selector`: fails where there is nothing, or something is in front of it.
+  /// Clicks on what a person would see at `selector`: fails where there is nothing, or something is
+  /// in front of it.
   void click(const std::string& selector);
   /// Types into an element that has the keyboard's focus after a click.
   void type(const std::string& selector, const std::string& text);

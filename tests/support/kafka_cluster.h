@@ -1,5 +1,6 @@
-// Brokers of Kafka in this process: librdkafka's mock cluster, which speaks the protocol on sockets of this host, for consumer groups and idempotent
-// producers, too. It keeps 5 MB a partition, and divides partitions anew when a session may have ended, whoever has come or gone.
+// Brokers of Kafka in this process: librdkafka's mock cluster, which speaks the protocol on sockets
+// of this host, for consumer groups and idempotent producers, too. It keeps 5 MB a partition, and
+// divides partitions anew when a session may have ended, whoever has come or gone.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -58,7 +59,8 @@ class KafkaCluster {
   void set_error(const std::string& topic, rd_kafka_resp_err_t error) const {
     rd_kafka_mock_topic_set_error(cluster_, topic.c_str(), error);
   }
-  /// What the next requests of a kind (the protocol's number: 0 Produce, 8 OffsetCommit …) are answered.
+  /// What the next requests of a kind (the protocol's number: 0 Produce, 8 OffsetCommit …) are
+  /// answered.
   void fail(std::int16_t request, std::size_t times, rd_kafka_resp_err_t error) const {
     const std::vector<rd_kafka_resp_err_t> errors(times, error);
     rd_kafka_mock_push_request_errors_array(cluster_, request, errors.size(), errors.data());

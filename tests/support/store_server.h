@@ -1,4 +1,5 @@
-// A server of S3 and WebHDFS on this host, for the tests of one process (tests/storage/store_server.py, which STORE_SERVER is).
+// A server of S3 and WebHDFS on this host, for the tests of one process
+// (tests/storage/store_server.py, which STORE_SERVER is).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -16,8 +16,8 @@ class Variable {
   const char* name_;
 };
 
-/// Programs that are started meanwhile see no GPU: what they do is equal to the bit each time, or compared with what is
-/// computed in host memory.
+/// Programs that are started meanwhile see no GPU: what they do is equal to the bit each time, or
+/// compared with what is computed in host memory.
 struct HiddenGpus : Variable {
   HiddenGpus() : Variable("CUDA_VISIBLE_DEVICES", "-1") {}
 };

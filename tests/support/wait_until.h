@@ -8,7 +8,8 @@
 
 namespace sullae::testing {
 
-/// Waits, for as long as a test may take, until `condition()` holds; fails the test if it never does.
+/// Waits, for as long as a test may take, until `condition()` holds; fails the test if it never
+/// does.
 template <class Condition>
 void wait_until(const Condition& condition) {
   using Clock = std::chrono::steady_clock;

@@ -25,7 +25,8 @@ class AdamLike : public ::testing::Test {
   using Options = typename Kind::Options;
   using Ours = typename Kind::Ours;
 
-  // The largest difference after some steps on `starts`, of which the last gets its first gradient late.
+  // The largest difference after some steps on `starts`, of which the last gets its first gradient
+  // late.
   static double difference(const std::vector<torch::Tensor>& starts, bool amsgrad) {
     const auto options = Options(0.05).weight_decay(0.1).amsgrad(amsgrad);
     std::vector<torch::Tensor> a;

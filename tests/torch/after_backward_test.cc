@@ -1,4 +1,5 @@
-// Gradients that are averages when backward() returns, and gradients without an optimizer of libtorch's.
+// Gradients that are averages when backward() returns, and gradients without an optimizer of
+// libtorch's.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

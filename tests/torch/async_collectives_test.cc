@@ -1,4 +1,5 @@
-// Collectives on tensors in the background, whose results have shapes that only the ranks together know.
+// Collectives on tensors in the background, whose results have shapes that only the ranks together
+// know.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

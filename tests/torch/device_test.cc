@@ -85,8 +85,9 @@ TEST_F(Devices, TrainingGivesWhatOneProcessGives) {
   });
 }
 
-// Of all ranks' images, and laid out for cuDNN. Here ranks are threads, and libtorch has one thread for all backward passes on
-// a GPU, in which they would wait for each other; processes that share a GPU are in python/tests/test_gpu.py.
+// Of all ranks' images, and laid out for cuDNN. Here ranks are threads, and libtorch has one thread
+// for all backward passes on a GPU, in which they would wait for each other; processes that share a
+// GPU are in python/tests/test_gpu.py.
 TEST_F(Devices, SyncBatchNormGivesWhatOneProcessGives) {
   if (torch::cuda::device_count() < 2) GTEST_SKIP() << "NO SECOND GPU";
   const auto images = torch::linspace(-2, 3, 8 * 3 * 25, torch::kFloat64).sin().view({8, 3, 5, 5});

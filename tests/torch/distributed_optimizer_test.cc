@@ -140,7 +140,8 @@ TEST(DistributedOptimizer, MixedElementTypesGoInBucketsOfTheirOwn) {
   });
 }
 
-// A parameter that nobody uses, one that rank 1 alone does not use, and compressed gradients of both.
+// A parameter that nobody uses, one that rank 1 alone does not use, and compressed gradients of
+// both.
 TEST(DistributedOptimizer, CompressedGradientsTrain) {
   for (const std::string compression : {"float16", "bfloat16", "topk:0.2"}) {
     run_ranks({.size = 2}, [&](World& world) {

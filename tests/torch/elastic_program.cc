@@ -1,17 +1,19 @@
-// An elastic program for tests: trains a network on numbered samples, a part of each step's batch on each rank, and does
-// to itself what it is told to at a step.
+// An elastic program for tests: trains a network on numbered samples, a part of each step's batch
+// on each rank, and does to itself what it is told to at a step.
 //
-// Each worker writes a line a step: its number, its first sample and the one behind its last, the generation, and when it was
-// done, in nanoseconds of the monotonic clock.
+// Each worker writes a line a step: its number, its first sample and the one behind its last, the
+// generation, and when it was done, in nanoseconds of the monotonic clock.
 //
 // `sync` kills it from that step on, while it gives its state to others.
 //
-// The first weights are those of the first world's rank 0, whichever worker that was: `seed` in FOLDER says which, and --seed
-// begins with the same.
+// The first weights are those of the first world's rank 0, whichever worker that was: `seed` in
+// FOLDER says which, and --seed begins with the same.
 //
-// With --hold nobody takes that step before there are so many ranks, with --wait none before that worker has begun; with --sampler
-// yes samples are a sampler's, of one epoch; with --sets yes ranks with even and with odd numbers have a process set each; with
-// --recipe yes there are two backward passes a step, whose losses are scaled, and the learning rate falls.
+// With --hold nobody takes that step before there are so many ranks, with --wait none before that
+// worker has begun; with --sampler yes samples are a sampler's, of one epoch; with --sets yes ranks
+// with even and with odd numbers have a process set each; with
+// --recipe yes there are two backward passes a step, whose losses are scaled, and the learning rate
+// falls.
 //
 //   elastic_program FOLDER STEPS [--at WORKER:STEP:kill|term|throw|sync]... [--hold STEP:RANKS]... [--pause MS] [--state MEGABYTES]
 //                   [--seed SEED] [--wait STEP:WORKER] [--sampler yes] [--sets yes] [--recipe yes] [--limits MIN:MAX]

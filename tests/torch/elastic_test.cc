@@ -1,4 +1,5 @@
-// Ranks come and go, and what is trained is what one process would have trained: each sample once, each step whole.
+// Ranks come and go, and what is trained is what one process would have trained: each sample once,
+// each step whole.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +108,8 @@ TEST_P(Losses, OfAnyRankCostNoStep) {
     EXPECT_TRUE(contains(trained.result.standard_error, fmt::format("worker {} on ", rank)));
     EXPECT_TRUE(contains(trained.result.standard_error, "was killed by signal 9 (Killed)"));
   }
-  // Two at once, and down to one. The launcher hears of them in any order, and of what they did to others, and tells all.
+  // Two at once, and down to one. The launcher hears of them in any order, and of what they did to
+  // others, and tells all.
   const auto two =
       train(kElastic, {"--pause", "10", "--at", "0:20:kill", "--at", "1:20:kill"}, transport);
   expect_undisturbed(two);
@@ -120,7 +122,8 @@ TEST_P(Losses, OfAnyRankCostNoStep) {
                            transport));
 }
 
-// With losses that are scaled, several backward passes a step, and a learning rate that falls, and parts of a batch that are not alike.
+// With losses that are scaled, several backward passes a step, and a learning rate that falls, and
+// parts of a batch that are not alike.
 TEST_P(Losses, FromAllRanksToOneAndToAllAgainAreOneTraining) {
   const std::map<std::string, std::string> transport{{"SULLAE_TRANSPORT", GetParam()}};
   const auto expected = train({"-np", "1"}, kRecipe).weights;
@@ -169,7 +172,8 @@ TEST(Elastic, ASamplerGoesOnWithTheRestOfItsEpoch) {
   EXPECT_GE(trained.changes.size(), 3U);
 }
 
-// A rank is killed, the first rank 0, and another takes its place, over and over. What is made from a world is made anew.
+// A rank is killed, the first rank 0, and another takes its place, over and over. What is made from
+// a world is made anew.
 TEST(Elastic, TwentyChangesInAnEpochUseEachSampleOnce) {
   std::vector<std::string> words = {"--sampler", "yes", "--sets", "yes"};
   int step = 1;
@@ -231,7 +235,8 @@ TEST(Elastic, GrowsWithItsHosts) {
   EXPECT_TRUE(contains(trained.changes.back(), " 3 "));
 }
 
-// `localhost` and `127.0.0.1` pose as two hosts: the second is added, and then the first, with rank 0, is taken away.
+// `localhost` and `127.0.0.1` pose as two hosts: the second is added, and then the first, with rank
+// 0, is taken away.
 TEST(Elastic, HostsComeAndGoAsTheUserSays) {
   const TemporaryDirectory folder;
   const std::map<std::string, std::string> environment = {

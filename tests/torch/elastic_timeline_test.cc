@@ -58,7 +58,8 @@ void train(const std::filesystem::path& file, const std::string& what) {
 TEST(ElasticTimeline, HoldsAllWorldsAndWhyTheyChanged) {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "timeline.json";
-  // What an earlier job has left is replaced. Of a death the launcher or a rank that waits is the first to know.
+  // What an earlier job has left is replaced. Of a death the launcher or a rank that waits is the
+  // first to know.
   for (const auto& [what, reason] :
        {std::pair{"kill", "was killed by signal 9|died while"}, std::pair{"term", " leaves"}}) {
     train(file, what);

@@ -1,4 +1,5 @@
-// The memory of gradients in a world of one: kept from step to step, and never taken from who still holds it.
+// The memory of gradients in a world of one: kept from step to step, and never taken from who still
+// holds it.
 #include "torch/kept_gradients.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// LARS and LAMB against their papers' formulas, by hand, and what GPUs have of SGD against libtorch's.
+// LARS and LAMB against their papers' formulas, by hand, and what GPUs have of SGD against
+// libtorch's.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -73,7 +74,8 @@ TEST(Lars, ScalesWhatAClosureComputes) {
   EXPECT_TRUE(torch::equal(stepped(true), stepped(false)));
 }
 
-// On the processor, where the operations for many tensors exist too. The second parameter gets its first gradient late.
+// On the processor, where the operations for many tensors exist too. The second parameter gets its
+// first gradient late.
 TEST(Sgd, UpdatesParametersTogetherAsOneByOne) {
   for (const auto& [momentum, nesterov, dampening] :
        {std::tuple{0.0, false, 0.0}, {0.9, false, 0.1}, {0.9, true, 0.0}}) {

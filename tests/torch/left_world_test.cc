@@ -1,4 +1,5 @@
-// Optimizers whose world was left: an error with the cure, on one rank as on many, and no meeting with nobody.
+// Optimizers whose world was left: an error with the cure, on one rank as on many, and no meeting
+// with nobody.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

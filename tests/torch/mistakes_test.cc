@@ -1,4 +1,5 @@
-// What a program of one's own does wrong with gradients and optimizers: the same error on any number of ranks, with the cure.
+// What a program of one's own does wrong with gradients and optimizers: the same error on any
+// number of ranks, with the cure.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
-// What is given to a model and an optimizer that have been used takes the place of all that they had; and other numbers that were wrong
-// once without a word.
+// What is given to a model and an optimizer that have been used takes the place of all that they
+// had; and other numbers that were wrong once without a word.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -17,7 +17,8 @@ struct TwoImpl : torch::nn::Module {
 };
 TORCH_MODULE(Two);
 
-// A step for `b` with a small gradient, of which Adam makes a step of the learning rate where it has no moments.
+// A step for `b` with a small gradient, of which Adam makes a step of the learning rate where it
+// has no moments.
 torch::Tensor step_of_b(Two& model, torch::optim::Optimizer& optimizer) {
   optimizer.zero_grad();
   model->b.mutable_grad() = torch::full({2}, 0.01F);

@@ -1,4 +1,5 @@
-// Backward passes in any number and at any moment, gradients that are thrown away, several optimizers: as in one process.
+// Backward passes in any number and at any moment, gradients that are thrown away, several
+// optimizers: as in one process.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

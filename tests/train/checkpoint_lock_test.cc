@@ -33,7 +33,8 @@ TEST(CheckpointLock, IsOneTrainingsOfAName) {
   EXPECT_TRUE(CheckpointLock(directory.path(), "mnist", Contested::wait).take());
 }
 
-// The first rank of a world after a death: it does not wait, and has the folder once the one that was given up has ended.
+// The first rank of a world after a death: it does not wait, and has the folder once the one that
+// was given up has ended.
 TEST(CheckpointLock, IsTakenLaterFromARankThatWasGivenUp) {
   const TemporaryDirectory directory;
   std::optional<CheckpointLock> first;

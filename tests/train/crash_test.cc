@@ -1,5 +1,5 @@
-// A run that is killed at every step of writing a checkpoint, or of publishing a version: what was there is there, what is there is whole, and
-// the next run goes on.
+// A run that is killed at every step of writing a checkpoint, or of publishing a version: what was
+// there is there, what is there is whole, and the next run goes on.
 #include "base/failpoint.h"
 #include "sullae/torch/checkpoint.h"
 #include "support/errors.h"

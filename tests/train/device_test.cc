@@ -1,4 +1,5 @@
-// Training on a GPU from outside: what the processors learn, learnt on it, and taken from one to the other.
+// Training on a GPU from outside: what the processors learn, learnt on it, and taken from one to
+// the other.
 #include <torch/cuda.h>
 
 #include "support/errors.h"

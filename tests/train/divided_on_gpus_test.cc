@@ -1,5 +1,6 @@
-// Models that are divided among ranks whose parts are on a GPU, which they share: what the processors learn, through host memory; and by
-// NCCL, which takes ranks with NCCL_HOSTIDs of their own for ranks on hosts of their own.
+// Models that are divided among ranks whose parts are on a GPU, which they share: what the
+// processors learn, through host memory; and by NCCL, which takes ranks with NCCL_HOSTIDs of their
+// own for ranks on hosts of their own.
 #include <torch/cuda.h>
 
 #include "train/transformers.h"

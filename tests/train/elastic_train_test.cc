@@ -1,4 +1,5 @@
-// `sullae train` while its ranks are killed, asked to go, and come: what it comes to is what an undisturbed run comes to.
+// `sullae train` while its ranks are killed, asked to go, and come: what it comes to is what an
+// undisturbed run comes to.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -185,7 +186,8 @@ TEST_F(ElasticTrain, TheBatchFollowsTheRanksWhereItIsAsked) {
   EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
 }
 
-// The ranks themselves, one after the other, or their launcher: Ctrl-C, or a terminal that is closed.
+// The ranks themselves, one after the other, or their launcher: Ctrl-C, or a terminal that is
+// closed.
 TEST_F(ElasticTrain, WhereAllAreAskedToGoTheyLeaveACheckpoint) {
   const std::vector<std::string> options = {
       "--epochs",       "12", "--checkpoint-dir", checkpoints_.string(), "--resume",
@@ -255,7 +257,8 @@ TEST_F(ElasticTrain, ARankThatIsLostAtTheEndTakesNothingAlong) {
     ASSERT_TRUE(program.wait_for_output("  step "));
     const auto all = ranks();
     ASSERT_EQ(all.size(), 3U);
-    // The others are asked before, and perhaps out of their world, or in the midst of a step; or afterwards.
+    // The others are asked before, and perhaps out of their world, or in the midst of a step; or
+    // afterwards.
     if (whole_job) program.signal(SIGINT);
     ::kill(all.back(), SIGKILL);
     for (std::size_t i = 0; i < 2 && !whole_job; ++i) ::kill(all[i], SIGTERM);

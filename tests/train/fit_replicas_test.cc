@@ -1,4 +1,5 @@
-// fit() with replicas of the model within a process: what is frozen, or has two names, is trained as without them.
+// fit() with replicas of the model within a process: what is frozen, or has two names, is trained
+// as without them.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -13,7 +14,8 @@ namespace {
 
 using namespace train;
 
-// One layer twice, behind one that is not trained. Without libtorch's generator, which ranks' threads share.
+// One layer twice, behind one that is not trained. Without libtorch's generator, which ranks'
+// threads share.
 struct BehindFrozenImpl : torch::nn::Cloneable<BehindFrozenImpl> {
   BehindFrozenImpl() {
     reset();

@@ -1,4 +1,5 @@
-// fit() of models whose modules share weights: one parameter under two names is trained once a step, in 32 and in 16 bits.
+// fit() of models whose modules share weights: one parameter under two names is trained once a
+// step, in 32 and in 16 bits.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -12,7 +13,8 @@ namespace {
 
 using namespace train;
 
-// A layer and a norm that run twice, and stand in the list of parameters twice. Without libtorch's generator, which ranks' threads share.
+// A layer and a norm that run twice, and stand in the list of parameters twice. Without libtorch's
+// generator, which ranks' threads share.
 struct TwiceImpl : torch::nn::Module {
   TwiceImpl() {
     register_module("one", layer);
@@ -61,7 +63,8 @@ torch::Tensor trained(const TrainOptions& options, const World& world, std::int6
 
 TEST(FitSharedWeights, AreUpdatedOnceAStep) {
   for (const double clip : {0.0, 0.05}) {
-    // The same steps by hand, of each parameter once: batches are what StepPlan makes of one order, so all samples are in each.
+    // The same steps by hand, of each parameter once: batches are what StepPlan makes of one order,
+    // so all samples are in each.
     auto options = options_of(clip);
     options.batch_size = 24;
     TwiceImpl model;
@@ -114,7 +117,8 @@ TEST(FitSharedWeights, AreInCheckpointsByAllTheirNames) {
   });
 }
 
-// The last step has one sample: a rank has none, and what was divided before ranks reduce it is no other backward.
+// The last step has one sample: a rank has none, and what was divided before ranks reduce it is no
+// other backward.
 TEST(FitSharedWeights, AreReducedInFloat32WhereARankHasNothing) {
   run_ranks({.size = 2}, [&](World& world) {
     auto options = options_of(0);

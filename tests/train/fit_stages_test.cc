@@ -14,7 +14,8 @@ namespace {
 
 using namespace train;
 
-// Three layers, of which a rank has some, a parameter that the first and the last use, and a buffer that one rank has.
+// Three layers, of which a rank has some, a parameter that the first and the last use, and a buffer
+// that one rank has.
 struct PipedImpl : torch::nn::Module, HasStages {
   explicit PipedImpl(const World& pipe, double start = 0.3) : world(pipe) {
     const int ranks = world.size();

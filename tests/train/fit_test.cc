@@ -293,7 +293,8 @@ TEST(Fit, ResumesWithinAnEpochWithAnotherBatchSize) {
   });
 }
 
-// Each rank with its own part of the data, as other trainers want it, or with a learning rate of its own.
+// Each rank with its own part of the data, as other trainers want it, or with a learning rate of
+// its own.
 TEST(Fit, SaysWhereRanksWereGivenOtherThings) {
   const auto error_with = [](const std::function<void(int, TrainOptions&, std::int64_t&)>& change) {
     std::string error;

@@ -47,7 +47,8 @@ class Train : public ::testing::Test {
     all.insert(all.end(), options.begin(), options.end());
     return all;
   }
-  // The same, where each rank has a folder of its own, apart/RANK, as ranks of hosts have that share none.
+  // The same, where each rank has a folder of its own, apart/RANK, as ranks of hosts have that
+  // share none.
   std::vector<std::string> apart(std::vector<std::string> all) const {
     const auto folder = (directory_.path() / "apart").string() + "/$SULLAE_RANK";
     all.insert(std::find(all.begin() + 1, all.end(), sullae_program()),

@@ -78,8 +78,8 @@ TEST_F(TrainedMesh, GoesOnEqualToTheBit) {
   expect_to_go_on_equal_to_the_bit(4, {"--mesh", "tp=2"});
 }
 
-// What is whole on each of the ranks that divide layers stays the same there, wherever it lies in their buckets: what was tested
-// is what is saved.
+// What is whole on each of the ranks that divide layers stays the same there, wherever it lies in
+// their buckets: what was tested is what is saved.
 TEST_F(TrainedMesh, KeepsWhatIsWholeEqual) {
   for (const char* const shard : {"none", "gradients"}) {
     std::filesystem::remove_all(checkpoints_);

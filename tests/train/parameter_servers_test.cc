@@ -181,7 +181,8 @@ TEST_F(TrainTables, LearnWithAnyStaleness) {
   }
 }
 
-// With tables on servers and without, on any ranks and servers; and what is exported is the whole model.
+// With tables on servers and without, on any ranks and servers; and what is exported is the whole
+// model.
 TEST_F(TrainTables, AreInCheckpointsAsThoseOfRanks) {
   for (const char* optimizer : {"sgd", "adam"}) {
     const auto part = [&](const std::vector<std::string>& flags, int ranks, const char* steps) {

@@ -1,4 +1,5 @@
-// Texts with few words in an order that can be learnt, and a language model of them in a repository.
+// Texts with few words in an order that can be learnt, and a language model of them in a
+// repository.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +23,8 @@ inline void write_small_prose(const std::filesystem::path& folder) {
   std::ofstream(folder / "test.txt") << small_prose(40);
 }
 
-/// Exports a model that has learnt the small prose in `data` to `repository` under the name "writer".
+/// Exports a model that has learnt the small prose in `data` to `repository` under the name
+/// "writer".
 inline void export_small_writer(const std::filesystem::path& data,
                                 const std::filesystem::path& repository) {
   write_small_prose(data);

@@ -12,8 +12,8 @@
 
 namespace sullae::testing {
 
-/// "train.tsv" and "test.tsv" in `directory`: what is praised has label 1, what is blamed 0. A "twist" is always
-/// blamed.
+/// "train.tsv" and "test.tsv" in `directory`: what is praised has label 1, what is blamed 0. A
+/// "twist" is always blamed.
 inline void write_small_texts(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
   const std::vector<std::string> praise = {"good", "great", "warm", "clever"};

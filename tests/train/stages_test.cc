@@ -1,4 +1,5 @@
-// `sullae train --mesh pp=N`: models of whose layers ranks have some each are those that one process trains.
+// `sullae train --mesh pp=N`: models of whose layers ranks have some each are those that one
+// process trains.
 #include <fmt/format.h>
 #include <torch/torch.h>
 

@@ -1,4 +1,5 @@
-// Each sample of an epoch is one rank's in one step, whatever the ranks and the batch, and wherever they change.
+// Each sample of an epoch is one rank's in one step, whatever the ranks and the batch, and wherever
+// they change.
 #include "train/step_plan.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A training that is asked to end: it leaves a checkpoint and a word, and goes on as if nothing had been.
+// A training that is asked to end: it leaves a checkpoint and a word, and goes on as if nothing had
+// been.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

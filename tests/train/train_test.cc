@@ -230,8 +230,9 @@ TEST_F(Train, SaysWhatIsWrong) {
   }
 }
 
-// Batches need not be a multiple of the ranks, nor the data of the batches: 2000 samples are 32 batches of 61 and one
-// of 48; or 31 of 64 and one of 16; or 666 of 3 and one of 2, which leaves one of three ranks without a sample.
+// Batches need not be a multiple of the ranks, nor the data of the batches: 2000 samples are 32
+// batches of 61 and one of 48; or 31 of 64 and one of 16; or 666 of 3 and one of 2, which leaves
+// one of three ranks without a sample.
 TEST_F(Train, UnevenPartsCountByTheirSamples) {
   for (const char* batch : {"61", "64", "3"}) {
     std::vector<double> losses;

@@ -62,7 +62,8 @@ class Transformers : public Train {
     EXPECT_EQ(report.at("train_loss"), expected.at("train_loss"));
     EXPECT_EQ(report.at("test_loss"), expected.at("test_loss"));
   }
-  // What gpt learnt on `ranks` writes, and is begun from on as many ranks as each of `ways` wants, and on one.
+  // What gpt learnt on `ranks` writes, and is begun from on as many ranks as each of `ways` wants,
+  // and on one.
   void expect_to_be_served_and_trained_further(
       int ranks, std::vector<std::string> options,
       const std::vector<std::pair<int, std::vector<std::string>>>& ways) {
@@ -122,7 +123,8 @@ class Transformers : public Train {
     const auto tested = run(1, "gpt", options);
     EXPECT_EQ(tested.exit_code, 0) << tested.standard_error;
   }
-  // Of 20 million parameters, with Adam, one rank has 320 MB, and what four have is 80 MB each: from the first to the last step.
+  // Of 20 million parameters, with Adam, one rank has 320 MB, and what four have is 80 MB each:
+  // from the first to the last step.
   void expect_memory_of_parts(const std::string& flag, const std::string& whole_way,
                               const std::string& parts_way) {
     const auto peak = [&](const std::string& way, const char* size) {

@@ -1,4 +1,5 @@
-// `sullae train --shard parameters`: models that are whole on no rank are those that one process trains.
+// `sullae train --shard parameters`: models that are whole on no rank are those that one process
+// trains.
 #include "train/transformers.h"
 
 namespace sullae::testing {
@@ -22,7 +23,8 @@ TEST_F(TrainedUnits, AreWhatOneProcessTrains) {
   }
 }
 
-// Steps of which a rank has no sample, or fewer parts, and tests of which it has fewer batches: it runs along.
+// Steps of which a rank has no sample, or fewer parts, and tests of which it has fewer batches: it
+// runs along.
 TEST_F(TrainedUnits, RunAlsoWhereARankHasNothing) {
   std::ofstream(path("texts") / "train.tsv") << "text\tlabel\n";
   std::ofstream rows(path("texts") / "train.tsv", std::ios::app);

@@ -1,4 +1,5 @@
-// What is left of a world after an error that leaves its ranks out of step: the first error, on every rank.
+// What is left of a world after an error that leaves its ranks out of step: the first error, on
+// every rank.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -29,7 +29,8 @@ inline constexpr std::string_view kColumn =
     "column/";  ///< begins the names of a table's kept columns
 }  // namespace feature
 
-/// The values of a feature: of one of the three kinds that tf.train.Feature has, or, of a table's kept column, double.
+/// The values of a feature: of one of the three kinds that tf.train.Feature has, or, of a table's
+/// kept column, double.
 using Feature =
     std::variant<Values<std::string>, Values<float>, Values<std::int64_t>, Values<double>>;
 

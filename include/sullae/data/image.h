@@ -25,8 +25,9 @@ struct ImageSize {
   std::size_t columns = 0;
 };
 
-/// From the header of a JPEG file. Throws DamagedRecord for what is no JPEG, or one that the decoder
-/// does not take: other than 8 bits a sample, or other than grey or YCbCr/RGB colours (CMYK).
+/// From the header of a JPEG file. Throws DamagedRecord for what is no JPEG, or one that the
+/// decoder does not take: other than 8 bits a sample, or other than grey or YCbCr/RGB colours
+/// (CMYK).
 ImageSize jpeg_size(std::string_view jpeg);
 
 /// Decodes a JPEG file; grey ones get three equal channels. Throws DamagedRecord as jpeg_size does,

@@ -1,4 +1,5 @@
-// The order of an epoch, computed and not stored: any rank, of any number, can start anywhere in it.
+// The order of an epoch, computed and not stored: any rank, of any number, can start anywhere in
+// it.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +18,14 @@ struct OrderOptions {
   std::size_t run = 64;
 };
 
-/// The numbers of all samples in the order of epoch `epoch`. Depends on the arguments alone, so it is
-/// the same on every machine.
+/// The numbers of all samples in the order of epoch `epoch`. Depends on the arguments alone, so it
+/// is the same on every machine.
 std::vector<std::size_t> epoch_order(std::size_t size, const OrderOptions& options,
                                      std::size_t epoch);
 
-/// Random numbers that depend on a few numbers alone (SplitMix64, G. Steele, D. Lea, C. Flood, 2014):
-/// those for sample 17 of epoch 3 are the same whichever thread or rank draws them. Used by one thread.
+/// Random numbers that depend on a few numbers alone (SplitMix64, G. Steele, D. Lea, C. Flood,
+/// 2014): those for sample 17 of epoch 3 are the same whichever thread or rank draws them. Used by
+/// one thread.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t stream, std::uint64_t position);

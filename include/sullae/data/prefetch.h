@@ -21,8 +21,8 @@ struct PrefetchOptions {
 
 namespace detail {
 
-/// Runs fill(batch, slot) for every slot of batches 0, 1, … in worker threads, `depth` batches ahead
-/// of the one that is waited for.
+/// Runs fill(batch, slot) for every slot of batches 0, 1, … in worker threads, `depth` batches
+/// ahead of the one that is waited for.
 class OrderedWorkers {
  public:
   struct Calls {

@@ -19,8 +19,8 @@ class TarWriter {
   TarWriter& operator=(const TarWriter&) = delete;
   /// Adds a file. Throws Error that names the archive, e.g. for a full disk.
   void write(std::string_view name, std::string_view content);
-  /// Adds an example in the WebDataset layout: "KEY.jpg", "KEY.cls" and so on. Throws InputError for
-  /// features that the layout has no extension for.
+  /// Adds an example in the WebDataset layout: "KEY.jpg", "KEY.cls" and so on. Throws InputError
+  /// for features that the layout has no extension for.
   void write(std::string_view key, const Example& example);
   void close();
 

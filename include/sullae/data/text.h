@@ -22,19 +22,20 @@ struct LabelledText {
   int label = 0;
 };
 
-/// All texts of a data set (feature::kText) with their labels. Throws InputError for a record that has
-/// none; damaged ones go to `damage`.
+/// All texts of a data set (feature::kText) with their labels. Throws InputError for a record that
+/// has none; damaged ones go to `damage`.
 std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage);
 
-/// All texts of a data set, with labels or without; damaged ones go to `damage`. Throws InputError for a record that has no
-/// text.
+/// All texts of a data set, with labels or without; damaged ones go to `damage`. Throws InputError
+/// for a record that has no text.
 std::vector<std::string> read_plain_texts(const Dataset& dataset, DamageLog& damage);
 
 /// The words of a text, cut at white space; the first `most` of them.
 std::vector<std::string_view> split_words(std::string_view text,
                                           std::size_t most = std::string_view::npos);
 
-/// ASCII letters in lower case and ASCII punctuation as words of its own; other characters as they are.
+/// ASCII letters in lower case and ASCII punctuation as words of its own; other characters as they
+/// are.
 std::string normalise_english(std::string_view text);
 
 /// Numbers for words: 0 is padding, 1 any word that is not known, the others by falling frequency
@@ -46,7 +47,8 @@ class Vocabulary {
 
   /// Of words that occur at least `min_count` times; those that are no UTF-8 stay unknown.
   static Vocabulary build(const std::vector<LabelledText>& texts, std::size_t min_count = 1);
-  /// Of words in the order of their numbers, from 2 on. Throws InputError for one that is there twice.
+  /// Of words in the order of their numbers, from 2 on. Throws InputError for one that is there
+  /// twice.
   static Vocabulary of_words(const std::vector<std::string>& words);
 
   /// As of_words() takes them.
@@ -74,8 +76,8 @@ struct TextEncoderOptions {
   std::size_t max_words = 64;
   /// normalise_english() comes first.
   bool normalise = false;
-  /// Numbers for pairs of neighbouring words, by hashing: there are too many to list them. They follow
-  /// those of the words.
+  /// Numbers for pairs of neighbouring words, by hashing: there are too many to list them. They
+  /// follow those of the words.
   std::int64_t word_pairs = 0;
 };
 

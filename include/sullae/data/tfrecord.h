@@ -44,8 +44,8 @@ class TFRecordReader {
   TFRecordReader(const TFRecordReader&) = delete;
   TFRecordReader& operator=(const TFRecordReader&) = delete;
   /// The next record, valid until the next call; empty at the end of the file. Throws DamagedRecord
-  /// for one whose checksum does not fit, after which the next can be read, and InputError where the
-  /// file is truncated or a length is damaged, after which none can.
+  /// for one whose checksum does not fit, after which the next can be read, and InputError where
+  /// the file is truncated or a length is damaged, after which none can.
   std::optional<std::string_view> next();
   /// Of the record that next() returned or threw for last.
   std::uint64_t offset() const;

@@ -10,8 +10,9 @@
 
 namespace sullae::data {
 
-/// A list of values, used as a std::vector, of which one alone has no memory of its own: samples are made by the million, and
-/// most of their features have one value. Iterators hold until it is changed or moved. A value; threads may read one together.
+/// A list of values, used as a std::vector, of which one alone has no memory of its own: samples
+/// are made by the million, and most of their features have one value. Iterators hold until it is
+/// changed or moved. A value; threads may read one together.
 template <class T>
 class Values {
  public:

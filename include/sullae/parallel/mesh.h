@@ -15,8 +15,8 @@ namespace sullae {
 ///   Mesh mesh(world, {{"dp", 2}, {"tp", 4}});
 ///   DistributedOptimizer optimizer(sgd, model->named_parameters(), {}, mesh["dp"]);
 ///
-/// Ranks of one host are neighbours along the last dimension, where ranks talk most. Any thread may call; copies refer to the
-/// same worlds.
+/// Ranks of one host are neighbours along the last dimension, where ranks talk most. Any thread may
+/// call; copies refer to the same worlds.
 class Mesh {
  public:
   struct Dimension {
@@ -25,15 +25,15 @@ class Mesh {
     bool operator==(const Dimension&) const = default;
   };
 
-  /// Collective. Throws InputError for dimensions that do not make up the world, MismatchError where ranks give different
-  /// ones.
+  /// Collective. Throws InputError for dimensions that do not make up the world, MismatchError
+  /// where ranks give different ones.
   Mesh(const World& world, std::vector<Dimension> dimensions);
 
-  /// The ranks that differ from this one in that dimension alone; its rank there is its coordinate. Throws InputError for a
-  /// dimension that there is not.
+  /// The ranks that differ from this one in that dimension alone; its rank there is its coordinate.
+  /// Throws InputError for a dimension that there is not.
   const World& operator[](std::string_view dimension) const;
-  /// The ranks that differ from this one in those dimensions alone, as they are ranked in world(). Collective over the mesh. Throws
-  /// InputError for a dimension that there is not.
+  /// The ranks that differ from this one in those dimensions alone, as they are ranked in world().
+  /// Collective over the mesh. Throws InputError for a dimension that there is not.
   World across(const std::vector<std::string>& dimensions) const;
   const World& world() const { return world_; }
   const std::vector<Dimension>& dimensions() const { return dimensions_; }

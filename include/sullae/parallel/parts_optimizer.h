@@ -11,9 +11,10 @@
 
 namespace sullae {
 
-/// An optimizer of all parameters that a rank has of a model: its parts of layers, its stages', or, by the names of the model's parameters, the float32
-/// masters of those that are in 16 bits. It has the groups that `make` makes, in their order; it may lack the
-/// last ones where this rank has none of their parameters.
+/// An optimizer of all parameters that a rank has of a model: its parts of layers, its stages', or,
+/// by the names of the model's parameters, the float32 masters of those that are in 16 bits. It has
+/// the groups that `make` makes, in their order; it may lack the last ones where this rank has none
+/// of their parameters.
 struct PartsOptimizer {
   torch::optim::Optimizer& optimizer;
   /// Makes one like it of the whole model's parameters; see ShardedOptimizer::Maker.

@@ -23,9 +23,10 @@
 
 namespace sullae {
 
-// All ranks of `world` give a layer the same input, compute alike around it, and call layers in the same order. Made
-// after the same torch::manual_seed(), a layer begins with the weights that it begins with on one rank, whatever the number
-// of ranks: the whole is made, and each rank keeps its part. What is trained is what one process trains, but for rounding.
+// All ranks of `world` give a layer the same input, compute alike around it, and call layers in the
+// same order. Made after the same torch::manual_seed(), a layer begins with the weights that it
+// begins with on one rank, whatever the number of ranks: the whole is made, and each rank keeps its
+// part. What is trained is what one process trains, but for rounding.
 //
 // Such a model goes with DistributedOptimizer over the ranks that have the same parts:
 //
@@ -46,7 +47,8 @@ struct ParameterPart {
 class TensorParallelLayer {
  public:
   virtual ~TensorParallelLayer() = default;
-  /// By the names of the layer's own parameters; those that are not among them are whole, and alike on all ranks.
+  /// By the names of the layer's own parameters; those that are not among them are whole, and alike
+  /// on all ranks.
   virtual std::map<std::string, ParameterPart> parts() const = 0;
   /// Those that have the parts; null for a layer that was not divided.
   virtual const World* ranks() const = 0;
@@ -60,7 +62,8 @@ struct ColumnParallelLinearOptions {
   bool gather_output = false;
 };
 
-/// A linear layer of which each rank computes a part of the outputs. [*, in_features] → [*, this rank's out_features].
+/// A linear layer of which each rank computes a part of the outputs. [*, in_features] → [*, this
+/// rank's out_features].
 class ColumnParallelLinearImpl : public torch::nn::Module, public TensorParallelLayer {
  public:
   explicit ColumnParallelLinearImpl(ColumnParallelLinearOptions options,
@@ -86,7 +89,8 @@ struct RowParallelLinearOptions {
   bool input_is_parallel = true;
 };
 
-/// A linear layer of which each rank has a part of the inputs. [*, this rank's in_features] → [*, out_features].
+/// A linear layer of which each rank has a part of the inputs. [*, this rank's in_features] → [*,
+/// out_features].
 class RowParallelLinearImpl : public torch::nn::Module, public TensorParallelLayer {
  public:
   explicit RowParallelLinearImpl(RowParallelLinearOptions options,
@@ -130,13 +134,14 @@ struct ParallelAttentionOptions {
   bool causal = false;
 };
 
-/// Self-attention of which each rank has a part of the heads, at least one. [batch, time, embed_dim] → the same. One
-/// allreduce each way.
+/// Self-attention of which each rank has a part of the heads, at least one. [batch, time,
+/// embed_dim] → the same. One allreduce each way.
 class ParallelAttentionImpl : public torch::nn::Module, public TensorParallelLayer {
  public:
   explicit ParallelAttentionImpl(ParallelAttentionOptions options,
                                  const World& world = sullae::world());
-  /// `is_padding`, [batch, time] bool, are places that nobody looks at, of which there must be others; undefined for none.
+  /// `is_padding`, [batch, time] bool, are places that nobody looks at, of which there must be
+  /// others; undefined for none.
   torch::Tensor forward(const torch::Tensor& input, const torch::Tensor& is_padding = {});
   std::map<std::string, ParameterPart> parts() const override;
   const World* ranks() const override { return &world_; }
@@ -152,33 +157,37 @@ class ParallelAttentionImpl : public torch::nn::Module, public TensorParallelLay
 };
 TORCH_MODULE(ParallelAttention);
 
-/// torch::nn::functional::cross_entropy where each rank has the scores of its part of `classes`: [*, this rank's classes]
-/// and targets [*] int64, of which those that are `ignore_index` do not count. The mean, on every rank. Two allreduces of a
-/// number or two a target, none in backward.
+/// torch::nn::functional::cross_entropy where each rank has the scores of its part of `classes`:
+/// [*, this rank's classes] and targets [*] int64, of which those that are `ignore_index` do not
+/// count. The mean, on every rank. Two allreduces of a number or two a target, none in backward.
 torch::Tensor vocab_parallel_cross_entropy(const torch::Tensor& scores, const torch::Tensor& target,
                                            std::int64_t classes, std::int64_t ignore_index = -100,
                                            const World& world = sullae::world());
 
 /// Of all parameters of `module` that are parts, by name.
 std::map<std::string, ParameterPart> parts_of(const torch::nn::Module& module);
-/// The ranks that have its layers' parts; none where no layer is in parts. Throws InputError for layers that different ranks have.
+/// The ranks that have its layers' parts; none where no layer is in parts. Throws InputError for
+/// layers that different ranks have.
 std::optional<World> world_of_parts(const torch::nn::Module& module);
-/// Copies of all parameters, whole, as one process has them: what CheckpointOptions::weights takes. Collective over `world`,
-/// the layers'.
+/// Copies of all parameters, whole, as one process has them: what CheckpointOptions::weights takes.
+/// Collective over `world`, the layers'.
 std::map<std::string, torch::Tensor> gather_parameters(const torch::nn::Module& module,
                                                        const World& world);
-/// Each rank takes its parts of `whole`. Throws InputError for a name or shape that is missing or does not fit; nothing
-/// is taken then.
+/// Each rank takes its parts of `whole`. Throws InputError for a name or shape that is missing or
+/// does not fit; nothing is taken then.
 void load_parameters(torch::nn::Module& module, const std::map<std::string, torch::Tensor>& whole);
-/// Scales gradients so that their norm over the whole model is at most `max_norm`. Returns the norm before. After
-/// synchronize(). Collective over `world`, the layers'. `masters`: see PartsOptimizer.
+/// Scales gradients so that their norm over the whole model is at most `max_norm`. Returns the norm
+/// before. After synchronize(). Collective over `world`, the layers'. `masters`: see
+/// PartsOptimizer.
 double clip_grad_norm(torch::nn::Module& module, double max_norm, const World& world,
                       const std::map<std::string, torch::Tensor>& masters = {});
 
-/// save_checkpoint() of a module with layers in parts: each rank writes its own, as with a ShardedOptimizer (see there), and the file is
-/// that of one process. Ranks may also have different layers: what several have by one name is one. Buffers travel by way of rank
-/// 0, and are those of the first that has them. Leave `options.weights` empty. Collective over `world`, whose ranks have the whole model
-/// together, once or more often: the layers'. Throws InputError for one whose ranks do not, Error for what any has met, on every rank.
+/// save_checkpoint() of a module with layers in parts: each rank writes its own, as with a
+/// ShardedOptimizer (see there), and the file is that of one process. Ranks may also have different
+/// layers: what several have by one name is one. Buffers travel by way of rank 0, and are those of
+/// the first that has them. Leave `options.weights` empty. Collective over `world`, whose ranks
+/// have the whole model together, once or more often: the layers'. Throws InputError for one whose
+/// ranks do not, Error for what any has met, on every rank.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      const PartsOptimizer& optimizer, const World& world,
                      const CheckpointOptions& options = {});
@@ -187,9 +196,9 @@ void save_weights(const std::filesystem::path& file, const torch::nn::Module& mo
                   const World& world, const CheckpointOptions& options = {},
                   const std::map<std::string, torch::Tensor>& masters = {});
 
-/// The opposite of save_checkpoint(), of a checkpoint of any number of ranks, sharded or not, which rank 0 reads part by part. Masters
-/// get what the checkpoint holds, and parameters that have one nothing. Collective over `world`. Throws as load_checkpoint() of
-/// one process, on every rank.
+/// The opposite of save_checkpoint(), of a checkpoint of any number of ranks, sharded or not, which
+/// rank 0 reads part by part. Masters get what the checkpoint holds, and parameters that have one
+/// nothing. Collective over `world`. Throws as load_checkpoint() of one process, on every rank.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    const PartsOptimizer& optimizer, const World& world);
 /// Weights alone.
@@ -209,8 +218,8 @@ bool unscale(ShardedOptimizer& optimizer, double scale, const World& world);
 /// After synchronize(), which it calls. Returns the norm before.
 double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimizer, double max_norm,
                       const World& world);
-/// Each rank writes its pieces of its parts. Throws InputError, on every rank, where ranks have not all of them, and for an optimizer of other
-/// parameters than the module's.
+/// Each rank writes its pieces of its parts. Throws InputError, on every rank, where ranks have not
+/// all of them, and for an optimizer of other parameters than the module's.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      ShardedOptimizer& optimizer, const World& world,
                      const CheckpointOptions& options = {});

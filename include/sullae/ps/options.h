@@ -21,14 +21,16 @@ using RuleOptions = std::variant<torch::optim::SGDOptions, torch::optim::Adagrad
                                  torch::optim::AdamOptions, torch::optim::AdamWOptions>;
 
 struct WorkerOptions {
-  /// What Server::endpoint() says of each, in the same order everywhere; by default those of `sullae run --ps`, or what
-  /// SULLAE_PS_SERVERS lists, divided by commas.
+  /// What Server::endpoint() says of each, in the same order everywhere; by default those of
+  /// `sullae run --ps`, or what SULLAE_PS_SERVERS lists, divided by commas.
   std::vector<std::string> servers;
-  /// From 0, which gives the first values; by default SULLAE_RANK, or the rank that init() would take.
+  /// From 0, which gives the first values; by default SULLAE_RANK, or the rank that init() would
+  /// take.
   int worker = -1;
   /// So long a worker waits for servers (SULLAE_TIMEOUT).
   std::chrono::milliseconds timeout{0};
-  /// Of what is trained, so that servers tell apart what one program has there; by default "optimizer", or "embedding".
+  /// Of what is trained, so that servers tell apart what one program has there; by default
+  /// "optimizer", or "embedding".
   std::string name = {};
 };
 
@@ -37,7 +39,8 @@ struct Staleness {
   /// Steps that this worker was ahead of the slowest: the mean, and the most.
   double mean_lead = 0;
   std::int64_t most_lead = 0;
-  /// Updates by other workers between the values that gradients were computed with and their own update.
+  /// Updates by other workers between the values that gradients were computed with and their own
+  /// update.
   double mean_updates = 0;
   std::int64_t most_updates = 0;
 };

@@ -20,8 +20,8 @@ struct CheckpointMetadata {
 /// What goes into a checkpoint.
 struct CheckpointOptions {
   CheckpointMetadata metadata = {};
-  /// Written in place of the module's parameters, and buffers, of these names: the master weights of a model that
-  /// computes in 16 bits.
+  /// Written in place of the module's parameters, and buffers, of these names: the master weights
+  /// of a model that computes in 16 bits.
   std::map<std::string, torch::Tensor> weights = {};
 };
 
@@ -43,20 +43,20 @@ void write_checkpoint(const std::filesystem::path& file, const SerializedCheckpo
 /// names the file (a full disk, say); nothing is left behind then, and an older checkpoint of the
 /// same name is intact.
 ///
-/// The file is an archive of libtorch with the model at its root: `torch::load(module, file)` reads the
-/// weights without Sullae, and so does `torch.jit.load(file).state_dict()` in Python.
+/// The file is an archive of libtorch with the model at its root: `torch::load(module, file)` reads
+/// the weights without Sullae, and so does `torch.jit.load(file).state_dict()` in Python.
 void save_checkpoint(const std::filesystem::path& file, const torch::nn::Module& module,
                      const torch::optim::Optimizer* optimizer = nullptr,
                      const CheckpointOptions& options = {});
 
-/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws CheckpointError for a file
-/// that is missing, torn, damaged or no checkpoint, and InputError for one that belongs to another
-/// model or optimizer; nothing is loaded then.
+/// Reads a checkpoint into `module` and, where given, `optimizer`. Throws CheckpointError for a
+/// file that is missing, torn, damaged or no checkpoint, and InputError for one that belongs to
+/// another model or optimizer; nothing is loaded then.
 CheckpointMetadata load_checkpoint(const std::filesystem::path& file, torch::nn::Module& module,
                                    torch::optim::Optimizer* optimizer = nullptr);
 
-/// Reads what a checkpoint holds besides the model and the optimizer, before there is a model to load it into.
-/// Throws CheckpointError as load_checkpoint() does.
+/// Reads what a checkpoint holds besides the model and the optimizer, before there is a model to
+/// load it into. Throws CheckpointError as load_checkpoint() does.
 CheckpointMetadata read_checkpoint_metadata(const std::filesystem::path& file);
 
 }  // namespace sullae

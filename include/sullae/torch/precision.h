@@ -16,12 +16,14 @@ namespace sullae {
 struct LossScalerOptions {
   /// Factor on the loss, so that small gradients are not lost in float16.
   double scale = 65536;
-  /// Halve it when gradients overflow, double it after `growth_interval` steps without; else it stays.
+  /// Halve it when gradients overflow, double it after `growth_interval` steps without; else it
+  /// stays.
   bool dynamic = true;
   int growth_interval = 2000;
 };
 
-/// Scales losses (P. Micikevicius et al., 2018), and decides which steps are skipped. Used by one thread.
+/// Scales losses (P. Micikevicius et al., 2018), and decides which steps are skipped. Used by one
+/// thread.
 class LossScaler {
  public:
   explicit LossScaler(LossScalerOptions options = {});
@@ -59,8 +61,9 @@ struct MixedPrecisionOptions {
 
 /// Casts a model to 16 bits and keeps its weights in float32 beside it (master weights).
 ///
-/// Norm layers and embeddings (libtorch's, and modules that say StaysInFloat32) stay float32: the one since their sums need it, the other since only few
-/// rows are touched in a step. Models whose layers differ in type cast what they pass on.
+/// Norm layers and embeddings (libtorch's, and modules that say StaysInFloat32) stay float32: the
+/// one since their sums need it, the other since only few rows are touched in a step. Models whose
+/// layers differ in type cast what they pass on.
 ///
 ///   sullae::MixedPrecision mixed(*model);
 ///   torch::optim::SGD sgd(mixed.master_parameters(), 0.1);
@@ -74,18 +77,18 @@ struct MixedPrecisionOptions {
 ///   if (finite) { optimizer.step(); mixed.update_model(); }
 ///   scaler.update(finite);
 ///
-/// Given master_named_parameters() instead, and overlap = false, DistributedOptimizer averages in float32: call unscale() before
-/// synchronize().
+/// Given master_named_parameters() instead, and overlap = false, DistributedOptimizer averages in
+/// float32: call unscale() before synchronize().
 ///
 /// Used by one thread.
 class MixedPrecision {
  public:
-  /// Collects the master weights and casts `module`, which must outlive this object. Throws InputError for
-  /// a type other than those two, and for float16 on the CPU.
+  /// Collects the master weights and casts `module`, which must outlive this object. Throws
+  /// InputError for a type other than those two, and for float16 on the CPU.
   explicit MixedPrecision(torch::nn::Module& module, MixedPrecisionOptions options = {});
 
-  /// What the optimizer updates, in the order of module.parameters(): parameters that stay float32 are
-  /// their own masters.
+  /// What the optimizer updates, in the order of module.parameters(): parameters that stay float32
+  /// are their own masters.
   std::vector<torch::Tensor> master_parameters() const;
   torch::OrderedDict<std::string, torch::Tensor> master_named_parameters() const;
   /// The model's, some of them in 16 bits.
@@ -95,8 +98,8 @@ class MixedPrecision {
   void zero_grad();
   /// Moves the model's gradients to the master weights, divided by `scale`.
   void unscale(double scale);
-  /// Whether the gradients of the master weights are finite: an infinity on one rank is one on every
-  /// rank once gradients are reduced.
+  /// Whether the gradients of the master weights are finite: an infinity on one rank is one on
+  /// every rank once gradients are reduced.
   bool has_finite_gradients() const;
   /// Casts the master weights into the model.
   void update_model();

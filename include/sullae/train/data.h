@@ -16,8 +16,8 @@ namespace sullae::train {
 
 enum class Split { train, test };
 
-/// Samples as a model takes them, and what it should say of them, [batch, …]: a class (int64), numbers, the next
-/// tokens.
+/// Samples as a model takes them, and what it should say of them, [batch, …]: a class (int64),
+/// numbers, the next tokens.
 struct Batch {
   std::vector<torch::Tensor> inputs;
   torch::Tensor labels;
@@ -44,14 +44,17 @@ using BatchPlan = std::vector<std::vector<std::size_t>>;
 std::unique_ptr<BatchStream> assemble(
     BatchPlan plan, std::function<Batch(const std::vector<std::size_t>& samples)> make);
 
-/// Samples by number. Every rank has the same ones, and reads those that it is asked for. Used by the training thread.
+/// Samples by number. Every rank has the same ones, and reads those that it is asked for. Used by
+/// the training thread.
 class Data {
  public:
   virtual ~Data() = default;
   virtual std::size_t size(Split split) const = 0;
-  /// As many batches as the plan has. `epoch` may decide, with the samples' numbers and a seed alone, how samples are augmented.
+  /// As many batches as the plan has. `epoch` may decide, with the samples' numbers and a seed
+  /// alone, how samples are augmented.
   virtual std::unique_ptr<BatchStream> batches(Split split, BatchPlan plan, std::size_t epoch) = 0;
-  /// Samples that are tested together: what fits in memory without gradients, and is enough for speed.
+  /// Samples that are tested together: what fits in memory without gradients, and is enough for
+  /// speed.
   virtual std::size_t test_batch_size() const { return 250; }
   /// Where the data came from, for people.
   virtual std::string data_description() const { return "data of its own"; }

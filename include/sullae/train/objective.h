@@ -34,12 +34,14 @@ struct Tally {
   std::vector<Sum> metrics;  ///< in the order of Objective::metrics()
 };
 
-/// Its functions may be called by several threads, each with a copy of the model of its own (TrainOptions::scale_up).
+/// Its functions may be called by several threads, each with a copy of the model of its own
+/// (TrainOptions::scale_up).
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// The mean loss over the batch's samples, with its graph: one number. Several losses are added up here. So that
-  /// training on many ranks is training on one, a sample's loss depends on no other sample of the batch.
+  /// The mean loss over the batch's samples, with its graph: one number. Several losses are added
+  /// up here. So that training on many ranks is training on one, a sample's loss depends on no
+  /// other sample of the batch.
   virtual torch::Tensor loss(torch::nn::Module& model, const Batch& batch) const = 0;
   /// The first one decides which checkpoint is the best; without any, the test loss does.
   virtual std::vector<Metric> metrics() const { return {}; }
@@ -58,7 +60,8 @@ Forward forward_of() {
   };
 }
 
-/// Cross-entropy of scores [batch, classes], before softmax, and classes [batch] int64. Measures "accuracy".
+/// Cross-entropy of scores [batch, classes], before softmax, and classes [batch] int64. Measures
+/// "accuracy".
 class Classification : public Objective {
  public:
   explicit Classification(Forward forward, double label_smoothing = 0)
@@ -72,8 +75,8 @@ class Classification : public Objective {
   double label_smoothing_;
 };
 
-/// Mean squared error of numbers [batch, …] and labels of the same shape. Measures "rmse" and "mae": the root of the mean
-/// squared, and the mean absolute, error.
+/// Mean squared error of numbers [batch, …] and labels of the same shape. Measures "rmse" and
+/// "mae": the root of the mean squared, and the mean absolute, error.
 class Regression : public Objective {
  public:
   explicit Regression(Forward forward) : forward_(std::move(forward)) {}
@@ -85,8 +88,9 @@ class Regression : public Objective {
   Forward forward_;
 };
 
-/// Cross-entropy of each next token: scores [batch, time, tokens] and tokens [batch, time] int64, where kNoToken is
-/// not counted. A text's loss is the mean over its tokens. Measures, over all tokens, "perplexity" and "accuracy".
+/// Cross-entropy of each next token: scores [batch, time, tokens] and tokens [batch, time] int64,
+/// where kNoToken is not counted. A text's loss is the mean over its tokens. Measures, over all
+/// tokens, "perplexity" and "accuracy".
 class LanguageModelling : public Objective {
  public:
   static constexpr std::int64_t kNoToken = -100;

@@ -66,7 +66,8 @@ struct Report {
   double test_loss = 0;
   std::vector<Metric> metrics;
   std::map<std::string, double> test_metrics;
-  /// Of all ranks together while training, the first step left out; of the last epoch where nothing was left to train.
+  /// Of all ranks together while training, the first step left out; of the last epoch where nothing
+  /// was left to train.
   double samples_per_second = 0;
   /// Of training and testing, in all the runs of which this is one (--resume).
   double seconds = 0;
@@ -87,7 +88,8 @@ struct Report {
   static Report read(const std::filesystem::path& file);
 };
 
-/// Called by the training thread. On every rank, so that it may call collectives, as long as every rank's does.
+/// Called by the training thread. On every rank, so that it may call collectives, as long as every
+/// rank's does.
 class Observer {
  public:
   virtual ~Observer() = default;

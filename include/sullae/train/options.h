@@ -1,5 +1,6 @@
-// How a model is trained. Each but the last two is a flag of `sullae train` too, with dashes: batch_size is --batch-size; what is true
-// unless it is said otherwise is one with "no": overlap is --no-overlap.
+// How a model is trained. Each but the last two is a flag of `sullae train` too, with dashes:
+// batch_size is --batch-size; what is true unless it is said otherwise is one with "no": overlap is
+// --no-overlap.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +53,8 @@ struct TrainOptions {
   std::string lr_steps;
   double lr_gamma = 0.1;
 
-  /// "cpu", "cuda" (each rank has a GPU, or a part of one, by its place on its host) or "auto": a GPU where there is one and
-  /// this way of training can use it.
+  /// "cpu", "cuda" (each rank has a GPU, or a part of one, by its place on its host) or "auto": a
+  /// GPU where there is one and this way of training can use it.
   std::string device = "auto";
 
   // Precision
@@ -63,28 +64,32 @@ struct TrainOptions {
   std::string loss_scale = "dynamic";
   /// Of gradients between ranks: "same" as they were computed in, or "float32".
   std::string allreduce_precision = "same";
-  /// Weights of convolutions lie in memory as [out, rows, columns, in], and so do images between them: cuDNN is faster
-  /// with that, in 16 bits above all.
+  /// Weights of convolutions lie in memory as [out, rows, columns, in], and so do images between
+  /// them: cuDNN is faster with that, in 16 bits above all.
   bool channels_last = false;
 
   // Parallelism
   /// How gradients travel: "none", "float16", "bfloat16" or "topk:FRACTION".
   std::string compression = "none";
   bool overlap = true;
-  /// Norms over the samples of all ranks: of `sullae train`, in its models. fit() sees by itself whether a model has
-  /// SyncBatchNorm2d, and refuses this where it has none.
+  /// Norms over the samples of all ranks: of `sullae train`, in its models. fit() sees by itself
+  /// whether a model has SyncBatchNorm2d, and refuses this where it has none.
   bool sync_batch_norm = false;
-  /// Each rank has the whole optimizer ("none"), a part of its state ("optimizer"), of that and of the gradients
-  /// ("gradients"), or of all that and of the parameters ("parameters": of a model that HasUnits). See ShardedOptimizer.
+  /// Each rank has the whole optimizer ("none"), a part of its state ("optimizer"), of that and of
+  /// the gradients
+  /// ("gradients"), or of all that and of the parameters ("parameters": of a model that HasUnits).
+  /// See ShardedOptimizer.
   std::string shard = "none";
-  /// Ranks as a grid, "dp=2,pp=2,tp=4": a rank has the layers of one of pp stages (of a model that HasStages), of each layer one of tp parts
-  /// (of a model that has TensorParallelLayer), and dp ranks have the same part, and other samples; of units ("dp=2,shard=4") shard ranks have each parameter
-  /// together, dp times. What is not named is 1, but for dp, which is what is left. Empty: all have other samples, and the whole model.
+  /// Ranks as a grid, "dp=2,pp=2,tp=4": a rank has the layers of one of pp stages (of a model that
+  /// HasStages), of each layer one of tp parts (of a model that has TensorParallelLayer), and dp
+  /// ranks have the same part, and other samples; of units ("dp=2,shard=4") shard ranks have each
+  /// parameter together, dp times. What is not named is 1, but for dp, which is what is left.
+  /// Empty: all have other samples, and the whole model.
   std::string mesh;
   /// With pp: stages that each rank has, of a model made for so many.
   int stages_per_rank = 1;
-  /// What is on parameter servers, where the job has some: everything ("ps"), or the rows of tables with sparse gradients,
-  /// and dense gradients are averaged among ranks ("ps-sparse").
+  /// What is on parameter servers, where the job has some: everything ("ps"), or the rows of tables
+  /// with sparse gradients, and dense gradients are averaged among ranks ("ps-sparse").
   std::string ps_mode = "ps";
   /// Replicas within each process.
   int scale_up = 1;
@@ -100,7 +105,8 @@ struct TrainOptions {
   bool resume = false;
 
   // Seeing
-  /// A folder for what this run is, its curves and its end, which `sullae dashboard` shows; see sullae/run_log.h.
+  /// A folder for what this run is, its curves and its end, which `sullae dashboard` shows; see
+  /// sullae/run_log.h.
   std::filesystem::path run_dir;
   /// A JSON file with the results; the same with plots goes beside it, as HTML.
   std::filesystem::path report;
@@ -111,10 +117,11 @@ struct TrainOptions {
   /// Steps between points of curves, and between progress lines where the output is not a terminal.
   int log_interval = 200;
 
-  /// SIGINT and SIGTERM end the training after the step, with a checkpoint where there is a checkpoint_dir, on all ranks once
-  /// one has got the signal; see Stopped. Another one ends the process at once. Of `sullae train` always true; of one training
-  /// of a process at a time. Without effect in
-  /// elastic jobs, which have ways of their own, and where ranks do not step together: local_sgd and parameter servers.
+  /// SIGINT and SIGTERM end the training after the step, with a checkpoint where there is a
+  /// checkpoint_dir, on all ranks once one has got the signal; see Stopped. Another one ends the
+  /// process at once. Of `sullae train` always true; of one training of a process at a time.
+  /// Without effect in elastic jobs, which have ways of their own, and where ranks do not step
+  /// together: local_sgd and parameter servers.
   bool end_on_signals = false;
 
   /// What the run was started with, for the checkpoint and the report; TOML.

@@ -45,7 +45,8 @@ std::string name_of(std::string_view text) {
   return name;
 }
 
-// Of pods, whose names are at most 63 long and end with "-coordinator-0-0-" or "-workers-0-…-", and five letters.
+// Of pods, whose names are at most 63 long and end with "-coordinator-0-0-" or "-workers-0-…-", and
+// five letters.
 std::string pod_name_of(const std::string& job) {
   constexpr std::size_t kMost = 40;
   const std::string name = name_of(job);
@@ -66,7 +67,8 @@ std::string pod_name_of(const std::string& job) {
   return name;
 }
 
-// Nobody counts the jobs of a folder that is reached from pods alone: what is the same job goes on where it was.
+// Nobody counts the jobs of a folder that is reached from pods alone: what is the same job goes on
+// where it was.
 std::string own_name_of(const Job& job) {
   return fmt::format("{}-{}", name_of(job.name), fnv1a(to_toml(job)) % 1'000'000'000);
 }

@@ -1,4 +1,5 @@
-// Kubernetes: jobs as JobSet objects (jobset.x-k8s.io/v1alpha2, https://jobset.sigs.k8s.io), which kubectl applies.
+// Kubernetes: jobs as JobSet objects (jobset.x-k8s.io/v1alpha2, https://jobset.sigs.k8s.io), which
+// kubectl applies.
 #pragma once
 
 #include <memory>

@@ -94,7 +94,8 @@ void write_with_mode(const fs::path& file, std::string_view text, fs::perms mode
   fs::permissions(file, mode);
 }
 
-// Of a daemon's file; empty where that daemon does not run any more: another process may have its number.
+// Of a daemon's file; empty where that daemon does not run any more: another process may have its
+// number.
 std::optional<pid_t> running_pid(const fs::path& folder, const fs::path& pid_file) {
   std::ifstream stream(pid_file);
   pid_t pid = 0;
@@ -285,7 +286,8 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
   widen_path();
   check_programs();
   check_folder(options.folder);
-  // What is in it is for its owner alone: whoever reaches its daemons can run programs as this user.
+  // What is in it is for its owner alone: whoever reaches its daemons can run programs as this
+  // user.
   ::umask(077);
   fs::create_directories(options.folder);
   fs::permissions(options.folder, fs::perms::owner_all);

@@ -1,5 +1,6 @@
-// A Slurm of the user's own on this machine, for those who have no cluster, and for tests: its daemons run as the user, its
-// files are in one folder, its nodes are processes that start when jobs want them and stop when they are idle.
+// A Slurm of the user's own on this machine, for those who have no cluster, and for tests: its
+// daemons run as the user, its files are in one folder, its nodes are processes that start when
+// jobs want them and stop when they are idle.
 #pragma once
 
 #include <chrono>
@@ -20,10 +21,12 @@ struct PrivateClusterOptions {
   std::chrono::seconds idle{60};
 };
 
-/// Starts it, and writes its cluster.toml. Throws InputError, or Error with what its daemons have said; nothing runs then.
+/// Starts it, and writes its cluster.toml. Throws InputError, or Error with what its daemons have
+/// said; nothing runs then.
 Settings start_private_cluster(const PrivateClusterOptions& options);
 
-/// Cancels its jobs, ends its daemons, and removes all but jobs from its folder. Throws Error where something is left.
+/// Cancels its jobs, ends its daemons, and removes all but jobs from its folder. Throws Error where
+/// something is left.
 void stop_private_cluster(const Settings& settings);
 
 /// Its daemons that run: "munged", "slurmctld", "head", "n1", ….

@@ -107,7 +107,8 @@ exit 0
                      folder.string());
 }
 
-// One that crashes, or is killed, goes on from what is in `state`. An end of its own, such as that of an error in its files, is one.
+// One that crashes, or is killed, goes on from what is in `state`. An end of its own, such as that
+// of an error in its files, is one.
 std::string controller_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(exec </dev/null >>'{0}'/log/controller.log 2>&1
@@ -129,8 +130,8 @@ echo $! >'{0}'/run/controller.pid
                      folder.string());
 }
 
-// A node that did not start, or was lost, would stay down for ever. Slurm asks for it in two ways, the second when the node may have
-// begun again. Steps outlive the daemon of their node.
+// A node that did not start, or was lost, would stay down for ever. Slurm asks for it in two ways,
+// the second when the node may have begun again. Steps outlive the daemon of their node.
 std::string repair_script(const std::filesystem::path& folder) {
   return fmt::format(kScriptStart, folder.string()) +
          fmt::format(R"sh(for node in $(scontrol show hostnames "$1"); do

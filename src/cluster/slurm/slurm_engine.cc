@@ -183,7 +183,8 @@ class SlurmEngine final : public Engine {
         fmt::format("the cluster does not answer: {}{}", first_line(result.errors), remedy));
   }
 
-  // Throws what sbatch's refusal is: the job's fault, or that of a cluster that may have taken it all the same.
+  // Throws what sbatch's refusal is: the job's fault, or that of a cluster that may have taken it
+  // all the same.
   [[noreturn]] void refuse(const Submission& submission, const CommandResult& result) const {
     const auto says = [&](const char* text) {
       return result.errors.find(text) != std::string::npos;

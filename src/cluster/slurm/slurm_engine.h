@@ -1,4 +1,5 @@
-// Slurm as an engine, by its commands: sbatch, squeue, scancel, scontrol, sinfo. Those of 20.11 and later will do.
+// Slurm as an engine, by its commands: sbatch, squeue, scancel, scontrol, sinfo. Those of 20.11 and
+// later will do.
 #pragma once
 
 #include <memory>

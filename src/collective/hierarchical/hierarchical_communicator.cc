@@ -63,7 +63,8 @@ void HierarchicalCommunicator::fail(std::string_view reason, std::optional<int> 
     try {
       if (part != nullptr) part->fail(reason, rank);
     } catch (const std::exception& error) {
-      // Of those who are gone themselves, or what has ended the world: others are told nevertheless.
+      // Of those who are gone themselves, or what has ended the world: others are told
+      // nevertheless.
       log::info("not all ranks were told: {}", error.what());
     }
   }
@@ -85,8 +86,9 @@ void HierarchicalCommunicator::allreduce(const void* in, void* out, std::size_t 
     const std::size_t width = element_size(type);
     const int local_rank = topology_.local_rank();
     const int slices = count * width < kSliceBytes ? 1 : slices_;
-    // Hosts may have different numbers of ranks, so the division waits for the sum over all. A sum in float16 may be
-    // infinite where the average is not: each host's average counts as much as it has ranks, the largest's fully.
+    // Hosts may have different numbers of ranks, so the division waits for the sum over all. A sum
+    // in float16 may be infinite where the average is not: each host's average counts as much as it
+    // has ranks, the largest's fully.
     const bool averages_hosts = op == ReduceOp::average && type == DataType::float16;
     const bool weighs_hosts = averages_hosts && largest_host_ != slices_;
     const ReduceOp partial = op == ReduceOp::average && !averages_hosts ? ReduceOp::sum : op;

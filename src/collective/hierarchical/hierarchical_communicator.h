@@ -18,8 +18,8 @@ struct HierarchicalOptions {
 /// An allreduce is a reduce-scatter within each host, an allreduce of each slice between the ranks
 /// of all hosts that own it, and an allgather within each host: the slow link carries each byte
 /// once a host. Hosts may have different numbers of ranks: there are as many slices as the smallest
-/// host has ranks. After a MismatchError, which every rank gets, it is of no further use: hosts may have
-/// stopped at different points.
+/// host has ranks. After a MismatchError, which every rank gets, it is of no further use: hosts may
+/// have stopped at different points.
 class HierarchicalCommunicator final : public Communicator {
  public:
   /// `local` joins the ranks of this host; `cross` joins those of all hosts with this rank's local

@@ -174,8 +174,9 @@ bool Delivery::move(std::list<Moving>& moving, Step step) {
   return any;
 }
 
-// What was read from a sender's memory counts only if the sender had not taken it back before the last byte: then it
-// says so in a packet that is here by now, or, where there was no room for one, in its own memory.
+// What was read from a sender's memory counts only if the sender had not taken it back before the
+// last byte: then it says so in a packet that is here by now, or, where there was no room for one,
+// in its own memory.
 void Delivery::end_moved() {
   const bool fetched = std::ranges::any_of(moved_, &Moving::tells_sender);
   for (int i = 0; fetched && i < kPollsOfAll; ++i) {

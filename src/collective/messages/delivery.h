@@ -1,8 +1,8 @@
 // Which send goes with which receive, and getting the data there.
 //
-// A message of up to a few kilobytes travels in one packet, and its send is done when it is on its way; what
-// arrives before its receive is kept here. A larger one is offered, and its data moves once the receiver has a
-// place for it: never more memory than the program's own.
+// A message of up to a few kilobytes travels in one packet, and its send is done when it is on its
+// way; what arrives before its receive is kept here. A larger one is offered, and its data moves
+// once the receiver has a place for it: never more memory than the program's own.
 #pragma once
 
 #include <deque>
@@ -25,8 +25,8 @@ namespace sullae::messages {
 /// Of one rank. One thread at a time may call.
 class Delivery {
  public:
-  /// `ended` is told of each operation that has come to its end, but for that of set_own(), in the middle of a call: it
-  /// calls nothing here.
+  /// `ended` is told of each operation that has come to its end, but for that of set_own(), in the
+  /// middle of a call: it calls nothing here.
   Delivery(int rank, int size, std::vector<std::unique_ptr<Carrier>> carriers,
            std::function<void(Operation&)> ended);
 

@@ -1,4 +1,5 @@
-// How operations end that do not arrive: given up here, taken back by their sender, or with their carrier.
+// How operations end that do not arrive: given up here, taken back by their sender, or with their
+// carrier.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -20,7 +20,8 @@ class Group {
   /// What became of an asynchronous operation: its error or null, and the rank that it came from.
   using Finished = std::function<void(const std::exception_ptr& error, int source)>;
 
-  /// `name` is the same on all ranks of the group, and no other group's; the world's is empty. `failure` ends every wait once it happens.
+  /// `name` is the same on all ranks of the group, and no other group's; the world's is empty.
+  /// `failure` ends every wait once it happens.
   Group(std::shared_ptr<Messenger> messenger, std::string_view name, const Topology& topology,
         std::shared_ptr<const Failure> failure);
 

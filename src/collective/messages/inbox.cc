@@ -18,8 +18,8 @@ namespace {
 
 int membarrier(int command) { return static_cast<int>(::syscall(SYS_membarrier, command, 0U, 0)); }
 
-// A full memory barrier on every processor that runs a thread of a process which has registered for it: of this
-// process, and of all others that have an inbox.
+// A full memory barrier on every processor that runs a thread of a process which has registered for
+// it: of this process, and of all others that have an inbox.
 void order_everybody() { membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED); }
 
 bool can_order() {
@@ -105,9 +105,9 @@ bool Inbox::push(int from, const Packet& packet, std::span<const std::byte> payl
       payload.size() <= kInline ? cell.payload.data() : memory_->payloads[ticket % kCells].data(),
       payload.data(), payload.size());
   cell.turn.store(ticket + 1, std::memory_order_release);
-  // The owner's threads count themselves among the sleepers before they look for this packet a last time. Either they
-  // see it or they are seen here: both write `sleepers`; or, where they put all processors in order, a sender need
-  // not wait until its packet has left its own.
+  // The owner's threads count themselves among the sleepers before they look for this packet a last
+  // time. Either they see it or they are seen here: both write `sleepers`; or, where they put all
+  // processors in order, a sender need not wait until its packet has left its own.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const std::uint32_t sleepers =
       ordered_ ? memory_->sleepers.load(std::memory_order_relaxed) : memory_->sleepers.fetch_add(0);

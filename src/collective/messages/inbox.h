@@ -1,6 +1,7 @@
-// Where the ranks of a host leave packets for one of them: a ring of cells in shared memory that many
-// fill and one empties (after D. Vyukov's bounded queue, with the free cells counted instead of marked:
-// a sender that knows of room writes its cell without having read anything of the receiver's).
+// Where the ranks of a host leave packets for one of them: a ring of cells in shared memory that
+// many fill and one empties (after D. Vyukov's bounded queue, with the free cells counted instead
+// of marked: a sender that knows of room writes its cell without having read anything of the
+// receiver's).
 #pragma once
 
 #include <sched.h>
@@ -25,8 +26,8 @@ struct InboxHandle {
       0;  ///< no other inbox has it: the segment's number may come to mean another one's
 };
 
-/// A view of one rank's ring: its owner's, or a sender's. One thread at a time may call, but for sleep(). Any number
-/// of views may push at the same time.
+/// A view of one rank's ring: its owner's, or a sender's. One thread at a time may call, but for
+/// sleep(). Any number of views may push at the same time.
 class Inbox {
  public:
   Inbox() = default;
@@ -39,8 +40,8 @@ class Inbox {
   /// Copies both in; false when there is no room now.
   bool push(int from, const Packet& packet, std::span<const std::byte> payload);
 
-  /// The owner: gives the next packet to `take(from, packet, payload)`, whose payload is valid during the call.
-  /// False when there is none.
+  /// The owner: gives the next packet to `take(from, packet, payload)`, whose payload is valid
+  /// during the call. False when there is none.
   template <class Take>
   bool pop(const Take& take) {
     const Cell& cell = memory_->cells[head_ % kCells];
@@ -52,8 +53,8 @@ class Inbox {
     return true;
   }
 
-  /// The owner: sleeps until a packet comes or wake() is called after `bell` was read, or for `limit`. Read the bell
-  /// before looking for packets. Any number of threads may sleep.
+  /// The owner: sleeps until a packet comes or wake() is called after `bell` was read, or for
+  /// `limit`. Read the bell before looking for packets. Any number of threads may sleep.
   std::uint32_t bell() const { return memory_->bell.load(); }
   void sleep(std::uint32_t bell, std::chrono::microseconds limit) const;
   void wake() const;
@@ -87,7 +88,8 @@ class Inbox {
   };
   static_assert(sizeof(Cell) == 128);
 
-  // Of an owner that has taken back more than these, because others stand still, all that it has offered so far is.
+  // Of an owner that has taken back more than these, because others stand still, all that it has
+  // offered so far is.
   static constexpr std::size_t kTakenBack = 64;
 
   struct Memory {

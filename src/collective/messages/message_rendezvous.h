@@ -1,4 +1,5 @@
-// Through messages, for process sets: their ranks know where to reach each other, and the store may be gone.
+// Through messages, for process sets: their ranks know where to reach each other, and the store may
+// be gone.
 #pragma once
 
 #include <memory>

@@ -18,8 +18,8 @@ constexpr int kSpins = 100;
 constexpr int kBackgroundSpins = 5;
 constexpr int kLooks = 20;
 constexpr int kYields = 200;
-// Where not all that may happen rings a bell: room at a receiver's, a piece that the other side has written, or what
-// comes by a second carrier.
+// Where not all that may happen rings a bell: room at a receiver's, a piece that the other side has
+// written, or what comes by a second carrier.
 constexpr std::chrono::microseconds kNap{200};
 constexpr unsigned kRoundsToCheck = 256;
 // What is watched is wanted once, and by who has to wait for others anyway.

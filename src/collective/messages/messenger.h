@@ -1,7 +1,7 @@
 // Messages between any two ranks, for all threads of one rank.
 //
-// Nobody moves data but those who wait: a thread in run() works for all. Only asynchronous operations that do not end
-// at once start a thread of the messenger's own.
+// Nobody moves data but those who wait: a thread in run() works for all. Only asynchronous
+// operations that do not end at once start a thread of the messenger's own.
 #pragma once
 
 #include <atomic>
@@ -33,26 +33,29 @@ class Messenger {
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
-  /// Returns when the operation is done. Throws its error: PeerError, TimeoutError, MismatchError where type or
-  /// size of the two sides differ, or what is in the context's Failure.
+  /// Returns when the operation is done. Throws its error: PeerError, TimeoutError, MismatchError
+  /// where type or size of the two sides differ, or what is in the context's Failure.
   void run(Operation& operation);
-  /// Starts one. True when it is done at once; else its `finished` is called by the messenger's own thread.
+  /// Starts one. True when it is done at once; else its `finished` is called by the messenger's own
+  /// thread.
   bool start(const std::shared_ptr<Operation>& operation);
-  /// Calls `wanted` once another rank has called want() with this context, perhaps more than once, perhaps at once; in
-  /// any thread, which must not call here. Not after leave().
+  /// Calls `wanted` once another rank has called want() with this context, perhaps more than once,
+  /// perhaps at once; in any thread, which must not call here. Not after leave().
   void watch(const Context& context, std::function<void()> wanted);
   /// Tells the other members of `context`.
   void want(const Context& context);
-  /// Where the others reach this rank, and where it reaches `rank`: who has been told needs the rendezvous no more, which
-  /// may go before a process set is first used. Empty where it is not needed for that.
+  /// Where the others reach this rank, and where it reaches `rank`: who has been told needs the
+  /// rendezvous no more, which may go before a process set is first used. Empty where it is not
+  /// needed for that.
   std::string address() const;
   void learn(int rank, const std::string& address);
-  /// Moves what is there, where there are contexts that are watched. For a thread that comes by often.
+  /// Moves what is there, where there are contexts that are watched. For a thread that comes by
+  /// often.
   void poll();
   /// No thread comes by any more: what is watched is looked after here.
   void look_after_watched();
-  /// Waits a while for the context's sends, ends what is left of its operations with an Error, and returns when nothing
-  /// refers to the context any more. What comes for it later is dropped.
+  /// Waits a while for the context's sends, ends what is left of its operations with an Error, and
+  /// returns when nothing refers to the context any more. What comes for it later is dropped.
   void leave(const Context& context);
   /// Lets go of the carriers. Every context has left.
   void close();

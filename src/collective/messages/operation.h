@@ -17,7 +17,8 @@ namespace sullae::messages {
 
 inline constexpr int kAnyPeer = -1;
 
-/// The ranks that a message is for, apart from those of other groups. Ranks here are those of the world.
+/// The ranks that a message is for, apart from those of other groups. Ranks here are those of the
+/// world.
 struct Context {
   std::uint64_t number = 0;
   std::vector<int> members;

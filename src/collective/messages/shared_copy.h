@@ -1,5 +1,5 @@
-// A large copy from one process's memory into another's, of which both do a part: the receiver reads pieces and the
-// sender writes others, until none is left. Two processors move more than one.
+// A large copy from one process's memory into another's, of which both do a part: the receiver
+// reads pieces and the sender writes others, until none is left. Two processors move more than one.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace sullae::messages {
 
-/// Lies in the receiver's inbox, for one copy after another. Their turns tell them apart: who comes late claims nothing of
-/// the next.
+/// Lies in the receiver's inbox, for one copy after another. Their turns tell them apart: who comes
+/// late claims nothing of the next.
 class SharedCopy {
  public:
   static constexpr std::size_t kPiece = std::size_t{256} << 10;
@@ -33,7 +33,8 @@ class SharedCopy {
     return turn;
   }
 
-  /// Either side: a piece of a copy of `bytes` that is nobody else's; nothing when none is left or the turn is over.
+  /// Either side: a piece of a copy of `bytes` that is nobody else's; nothing when none is left or
+  /// the turn is over.
   std::optional<Piece> claim(std::uint32_t turn, std::size_t bytes) {
     std::uint64_t claimed = claimed_.load();
     for (;;) {
@@ -59,8 +60,8 @@ class SharedCopy {
   std::size_t written() const { return written_.load(); }
   std::size_t pieces_written() const { return pieces_written_.load(); }
   bool has_lost() const { return lost_.load(); }
-  /// The receiver, after a sender that has claimed a piece and does not write it: there is no copy here any more, since it
-  /// may still be written.
+  /// The receiver, after a sender that has claimed a piece and does not write it: there is no copy
+  /// here any more, since it may still be written.
   void retire() { claimed_.store(kOpen); }
   /// Ends the copy: nothing is claimed any more. Returns the pieces that were, by both.
   std::size_t end() { return pieces_of(claimed_.fetch_and(~kOpen)); }

@@ -167,8 +167,8 @@ class ShmCarrier final : public Carrier {
     std::size_t pieces = 0;
 
     Copying(SharedCopy& shared, std::uint32_t its_turn) : copy(shared), turn(its_turn) {}
-    // Memory that the sender has claimed a piece of is not let go before that has been written, which takes it
-    // microseconds: it does nothing in between.
+    // Memory that the sender has claimed a piece of is not let go before that has been written,
+    // which takes it microseconds: it does nothing in between.
     ~Copying() {
       const std::size_t claimed = copy.end();
       const auto limit = Clock::now() + kPieceLimit;

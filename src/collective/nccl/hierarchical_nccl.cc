@@ -115,8 +115,8 @@ class HierarchicalNccl final : public DeviceCommunicator {
     return options;
   }
 
-  // An average is divided once, at the end, but for float16's, whose sums may be infinite where it is not. All hosts
-  // have as many ranks here.
+  // An average is divided once, at the end, but for float16's, whose sums may be infinite where it
+  // is not. All hosts have as many ranks here.
   static ReduceOp partial_of(ReduceOp op, DataType type) {
     return op == ReduceOp::average && type != DataType::float16 ? ReduceOp::sum : op;
   }

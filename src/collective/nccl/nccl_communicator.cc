@@ -13,7 +13,8 @@ std::string identity_of(int device) {
   if (cudaGetDeviceCount(&devices) != cudaSuccess || device < 0 || device >= devices) return {};
   char bus[32] = {};
   check(cudaDeviceGetPCIBusId(bus, sizeof bus, device), "asking for a GPU's address");
-  // Whoever tells NCCL which hosts there are has told us, too: it refuses two ranks on one GPU of one host.
+  // Whoever tells NCCL which hosts there are has told us, too: it refuses two ranks on one GPU of
+  // one host.
   const char* const host = std::getenv("NCCL_HOSTID");
   return (host == nullptr ? host_identity() : host) + "/" + bus;
 }

@@ -13,8 +13,8 @@
 
 namespace sullae::nccl {
 
-/// Which GPU it is, the same text for whoever on this host, or with this NCCL_HOSTID, asks for the same one.
-/// Empty where there is none of that number.
+/// Which GPU it is, the same text for whoever on this host, or with this NCCL_HOSTID, asks for the
+/// same one. Empty where there is none of that number.
 std::string identity_of(int device);
 
 struct GroupOptions {
@@ -35,9 +35,9 @@ struct Options {
 /// Collective. Throws Error when NCCL cannot join the ranks.
 std::unique_ptr<DeviceCommunicator> make(Rendezvous& rendezvous, const Options& options);
 
-/// Allreduce within each host by NCCL, and between hosts by `cross`, which joins the ranks of all hosts
-/// with this one's local rank; everything else by NCCL over all. For networks that NCCL does not know
-/// and UCX or MPI does. Every host must have the same number of ranks. Collective.
+/// Allreduce within each host by NCCL, and between hosts by `cross`, which joins the ranks of all
+/// hosts with this one's local rank; everything else by NCCL over all. For networks that NCCL does
+/// not know and UCX or MPI does. Every host must have the same number of ranks. Collective.
 std::unique_ptr<DeviceCommunicator> make_hierarchical(Rendezvous& rendezvous,
                                                       const Options& options,
                                                       const GroupOptions& local,

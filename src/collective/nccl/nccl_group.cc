@@ -119,8 +119,8 @@ Group::~Group() {
     ncclCommAbort(handle_);  // waits for nobody
 }
 
-// What this rank's kernels have handed to NCCL's threads is still on its way to others, which an abort would keep it from. NCCL waits for that,
-// and for ranks of this host, without a limit.
+// What this rank's kernels have handed to NCCL's threads is still on its way to others, which an
+// abort would keep it from. NCCL waits for that, and for ranks of this host, without a limit.
 void Group::destroy() noexcept {
   const auto limit = std::min<std::chrono::milliseconds>(options_.timeout, kLeaving);
   const auto left = std::make_shared<std::promise<void>>();

@@ -16,9 +16,10 @@
 
 namespace sullae::nccl {
 
-/// Looks from a thread of its own whether the oldest operation on the stream ends within the limit, whether NCCL has found an error, and whether
-/// the world has failed: of a peer on the same host NCCL notices nothing. If not, or if so, it aborts the communicator: the kernels return,
-/// and whoever uses it next, or asks once they have returned, gets the reason.
+/// Looks from a thread of its own whether the oldest operation on the stream ends within the limit,
+/// whether NCCL has found an error, and whether the world has failed: of a peer on the same host
+/// NCCL notices nothing. If not, or if so, it aborts the communicator: the kernels return, and
+/// whoever uses it next, or asks once they have returned, gets the reason.
 class Watchdog {
  public:
   Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,

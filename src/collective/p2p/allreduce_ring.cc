@@ -45,8 +45,8 @@ class Parts {
 
 class Ring {
  public:
-  // Where results of the reduce-scatter go: the allreduce's `out`, which has room for every part, or
-  // the reducescatter's, which has room for this rank's part alone.
+  // Where results of the reduce-scatter go: the allreduce's `out`, which has room for every part,
+  // or the reducescatter's, which has room for this rank's part alone.
   enum class Output { whole, own_part };
 
   Ring(Exchange& exchange, const Reduction& reduction, std::span<const std::size_t> counts,

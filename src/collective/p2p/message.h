@@ -1,4 +1,5 @@
-// A message that carries the signature in front of the values, so that who receives it knows what it is of.
+// A message that carries the signature in front of the values, so that who receives it knows what
+// it is of.
 #pragma once
 
 #include <cstddef>

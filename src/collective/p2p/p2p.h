@@ -33,8 +33,9 @@ class Scratch {
   std::size_t size_ = 0;
 };
 
-/// Messages of one collective. A step's tag must be the same on both sides. Whatever send(), receive() or wait()
-/// throws, no message of the collective is under way any more when they do, so its memory may go.
+/// Messages of one collective. A step's tag must be the same on both sides. Whatever send(),
+/// receive() or wait() throws, no message of the collective is under way any more when they do, so
+/// its memory may go.
 class Exchange {
  public:
   Exchange(Transport& transport, std::uint64_t sequence, Scratch& scratch, const Labels& labels)
@@ -62,8 +63,9 @@ class Exchange {
   /// Compares `signature` with the left neighbour's, so that different collectives are told apart
   /// before data moves. Throws MismatchError.
   void check_neighbours(const Signature& signature);
-  /// The same in two halves, for what has signatures in messages of its own, so that a neighbour which calls something else hears of it. The second
-  /// comes when all ranks have begun, and costs no wait then.
+  /// The same in two halves, for what has signatures in messages of its own, so that a neighbour
+  /// which calls something else hears of it. The second comes when all ranks have begun, and costs
+  /// no wait then.
   void begin_check(const Signature& signature);
   void end_check();
   /// Throws MismatchError unless `theirs`, which came from `peer`, is `mine`.
@@ -90,7 +92,8 @@ class Exchange {
   std::array<Request, 2> check_;
 };
 
-/// Steps at and above this number are for signatures; algorithms number theirs from 0 and from 0x4000, by ranks, and a few from 0x8000.
+/// Steps at and above this number are for signatures; algorithms number theirs from 0 and from
+/// 0x4000, by ranks, and a few from 0x8000.
 inline constexpr std::uint64_t kSignatureStep = 0xfff0;
 inline constexpr std::uint64_t kAlarmStep = 0xfffe;
 
@@ -104,9 +107,9 @@ struct Reduction {
   std::size_t width() const { return element_size(type); }
 };
 
-/// What the values of `ranks` ranks have become so far: for an average their sum, which is divided when all ranks' are in it.
-/// That of float16, whose largest value is 65504, is divided on the way by the power of two next to `ranks`, which rounds
-/// nothing that is not close to zero.
+/// What the values of `ranks` ranks have become so far: for an average their sum, which is divided
+/// when all ranks' are in it. That of float16, whose largest value is 65504, is divided on the way
+/// by the power of two next to `ranks`, which rounds nothing that is not close to zero.
 struct Partial {
   const void* values = nullptr;
   int ranks = 1;
@@ -121,8 +124,8 @@ inline constexpr std::size_t kLatencyBytes = std::size_t{16} << 10;
 // Allreduce algorithms. Each leaves the same bits on every rank.
 
 /// log2 P exchanges of everything: the fewest messages, for small buffers. Ranks beyond the largest
-/// power of two fold their values into a partner first. The signature travels with the values, and, where there are more than two
-/// ranks, beside them to a neighbour.
+/// power of two fold their values into a partner first. The signature travels with the values, and,
+/// where there are more than two ranks, beside them to a neighbour.
 void allreduce_recursive_doubling(Exchange& exchange, const Signature& signature,
                                   const Reduction& reduction);
 /// Rabenseifner's: recursive halving, then recursive doubling. 2 log2 P messages and 2 (P-1)/P of

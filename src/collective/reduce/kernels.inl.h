@@ -30,7 +30,8 @@ struct Product {
     return static_cast<T>(a * b);
   }
 };
-// What is not a number on one rank is not a number in the result, whichever rank has it: as in libtorch.
+// What is not a number on one rank is not a number in the result, whichever rank has it: as in
+// libtorch.
 struct Min {
   template <class T>
   static T apply(T a, T b) {

@@ -19,7 +19,8 @@ struct Task {
   std::size_t count = 0;         ///< elements
   ReduceOp op = ReduceOp::sum;   ///< `average` divides the sum by `divisor`
   int divisor = 1;
-  /// By which each input is multiplied before, in float32: of float16 and bfloat16 alone. Null multiplies none.
+  /// By which each input is multiplied before, in float32: of float16 and bfloat16 alone. Null
+  /// multiplies none.
   const int* weights = nullptr;
 };
 

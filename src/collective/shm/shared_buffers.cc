@@ -45,7 +45,8 @@ std::shared_ptr<std::byte> SharedBuffers::allocate(Group& group, std::uint8_t ch
     if (i != group.index()) buffer.others.push_back(Segment::open(other));
     buffer.addresses.push_back(i == group.index() ? memory.get() : buffer.others.back().data());
   }
-  // Nobody may let go of its part before everybody has opened it. Who joins later has buffers of its own.
+  // Nobody may let go of its part before everybody has opened it. Who joins later has buffers of
+  // its own.
   group.step();
   own.close_file();
   const std::lock_guard lock(mutex_);

@@ -20,8 +20,9 @@ struct SharedPlace {
   std::uint64_t offset = 0;
 };
 
-/// Any thread may call. Allocations through one channel must come in the same order on every rank. Ranks may let go of a buffer at different times: each keeps the others' parts mapped until
-/// all have.
+/// Any thread may call. Allocations through one channel must come in the same order on every rank.
+/// Ranks may let go of a buffer at different times: each keeps the others' parts mapped until all
+/// have.
 class SharedBuffers {
  public:
   /// Collective: a segment of this rank, mapped by all others of `group`. It is freed when the last

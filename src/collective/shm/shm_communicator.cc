@@ -9,7 +9,8 @@
 namespace sullae::shm {
 namespace {
 
-// Above this, parts of buffers in shared memory are read where they are: nothing is copied in, and a second wait costs less.
+// Above this, parts of buffers in shared memory are read where they are: nothing is copied in, and
+// a second wait costs less.
 constexpr std::size_t kInPlaceFromBytes = std::size_t{16} << 10;
 
 std::size_t rounds_for(std::size_t most, std::size_t piece) {

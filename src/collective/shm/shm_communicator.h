@@ -16,8 +16,8 @@ namespace sullae::shm {
 /// For two ranks or more.
 class ShmCommunicator final : public Communicator {
  public:
-  /// `buffers` may be shared with other communicators of the same ranks, whose `channel` is another: what one
-  /// allocated is known to all.
+  /// `buffers` may be shared with other communicators of the same ranks, whose `channel` is
+  /// another: what one allocated is known to all.
   ShmCommunicator(Rendezvous& rendezvous, GroupOptions options, std::uint8_t channel,
                   std::shared_ptr<SharedBuffers> buffers)
       : group_(rendezvous, std::move(options)), channel_(channel), buffers_(std::move(buffers)) {}
@@ -70,19 +70,21 @@ class ShmCommunicator final : public Communicator {
   void reduce_by_reading(const Reduction& reduction);
   void reduce_pipelined(const Reduction& reduction);
 
-  // Which of two ways is faster for sizes up to a power of two: each is tried, then all ranks take the same.
+  // Which of two ways is faster for sizes up to a power of two: each is tried, then all ranks take
+  // the same.
   struct Trial {
     int calls = 0;
     std::array<double, 2> least{};  // seconds a byte
     bool reads = true;
   };
 
-  // Where `memory` lies in every rank's part of the shared buffers; empty, with the operation announced and agreed, where
-  // some rank's is ordinary memory.
+  // Where `memory` lies in every rank's part of the shared buffers; empty, with the operation
+  // announced and agreed, where some rank's is ordinary memory.
   std::vector<std::byte*> places_of_all(const Signature& signature, const void* memory,
                                         std::size_t bytes);
   // Rounds in which everybody writes its slot, waits for everybody, and reads the others' slots.
-  // `rounds` is asked after the first round's announcements. `signature` is null where it was agreed.
+  // `rounds` is asked after the first round's announcements. `signature` is null where it was
+  // agreed.
   void lockstep(const Signature* signature, const std::function<std::size_t()>& rounds,
                 const std::function<void(std::size_t round, std::byte* slot)>& write,
                 const std::function<void(std::size_t round, std::uint64_t announcement)>& read);

@@ -30,9 +30,9 @@ constexpr std::size_t kInSlotsBytes = std::size_t{16} << 10;
 
 constexpr std::size_t kCacheLine = 64;
 
-// Between these sizes, and with one peer to read from, a system call a chunk may cost less than a second copy: on some
-// processors, so it is tried. Larger buffers do not stay in the caches, and the pipeline passes over them but once; see
-// docs/performance.md.
+// Between these sizes, and with one peer to read from, a system call a chunk may cost less than a
+// second copy: on some processors, so it is tried. Larger buffers do not stay in the caches, and
+// the pipeline passes over them but once; see docs/performance.md.
 constexpr std::size_t kReadFromBytes = std::size_t{2} << 20;
 constexpr std::size_t kReadToBytes = std::size_t{32} << 20;
 // Of each way in turn; the first ones fault pages in.

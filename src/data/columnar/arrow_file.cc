@@ -28,7 +28,8 @@ class ArrowFile final : public TableFile {
   explicit ArrowFile(const std::shared_ptr<const ByteFile>& file)
       : reader_(open(file, in_this_thread())) {
     schema_ = reader_->schema();
-    // How many rows a batch has stands in front of it: one field's values are read with it, and no more.
+    // How many rows a batch has stands in front of it: one field's values are read with it, and no
+    // more.
     auto options = in_this_thread();
     options.included_fields = {0};
     const auto counter = open(file, options);

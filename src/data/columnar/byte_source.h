@@ -14,7 +14,8 @@ namespace sullae::data {
 
 std::shared_ptr<arrow::io::RandomAccessFile> make_byte_source(std::shared_ptr<const ByteFile> file);
 
-/// Throws DamagedRecord; where it was the file that could not be read (a store that does not answer, say), what that threw.
+/// Throws DamagedRecord; where it was the file that could not be read (a store that does not
+/// answer, say), what that threw.
 void check_status(const arrow::Status& status);
 template <class Value>
 Value value_of(arrow::Result<Value> result) {

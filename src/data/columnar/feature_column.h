@@ -23,21 +23,24 @@ struct Leaf {
 /// Those of all fields, in their order. Throws DamagedRecord where two have one name.
 std::vector<Leaf> leaves_of(const arrow::Schema& schema);
 
-/// What its cells become: whole numbers and truth values integers, others numbers reals, texts and bytes bytes; dates, times and
-/// decimals bytes, as text; lists of those, nested or not, all their values; of other types nothing.
+/// What its cells become: whole numbers and truth values integers, others numbers reals, texts and
+/// bytes bytes; dates, times and decimals bytes, as text; lists of those, nested or not, all their
+/// values; of other types nothing.
 TypedColumn describe(const Leaf& leaf);
 
 /// Any thread.
 class FeatureColumn {
  public:
   virtual ~FeatureColumn() = default;
-  /// Empty for a null. Throws DamagedRecord, which says why and not where, for a list with a null in it, and for numbers that
-  /// are too large.
+  /// Empty for a null. Throws DamagedRecord, which says why and not where, for a list with a null
+  /// in it, and for numbers that are too large.
   virtual std::optional<Feature> at(std::int64_t row) const = 0;
-  /// The values of all rows, or nothing where one is null, or may have several, or none. Throws as at() does.
+  /// The values of all rows, or nothing where one is null, or may have several, or none. Throws as
+  /// at() does.
   virtual std::optional<Feature> all() const = 0;
 };
-/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws DamagedRecord. With `is_kept`, doubles stay what they are.
+/// `path` of a Leaf, whose first number is that of the column in the batch here. Throws
+/// DamagedRecord. With `is_kept`, doubles stay what they are.
 std::unique_ptr<FeatureColumn> make_feature_column(const arrow::RecordBatch& batch,
                                                    const std::vector<int>& path,
                                                    bool is_kept = false);

@@ -17,7 +17,8 @@
 namespace sullae::data {
 namespace {
 
-// What does not return a Status throws; also for sizes that a damaged file says, which no memory is enough for.
+// What does not return a Status throws; also for sizes that a damaged file says, which no memory is
+// enough for.
 template <class Work>
 auto with_arrow(const Work& work) {
   try {

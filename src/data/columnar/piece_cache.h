@@ -14,7 +14,8 @@
 
 namespace sullae::data {
 
-/// Keeps the pieces that were used last, of all files of a data set, up to a number of bytes. Any thread.
+/// Keeps the pieces that were used last, of all files of a data set, up to a number of bytes. Any
+/// thread.
 class PieceCache {
  public:
   /// Something decoded, and what it takes.
@@ -27,8 +28,9 @@ class PieceCache {
 
   /// A number of its own for each file.
   std::uint64_t add_file() { return files_++; }
-  /// The piece `number` of a file, made by `decode` where it is not kept: by one thread, while others that want it wait. What
-  /// decode() throws, each of them gets, and nothing is kept. `name` is the file's, for messages.
+  /// The piece `number` of a file, made by `decode` where it is not kept: by one thread, while
+  /// others that want it wait. What decode() throws, each of them gets, and nothing is kept. `name`
+  /// is the file's, for messages.
   std::shared_ptr<const void> get(std::uint64_t file, std::size_t number, const std::string& name,
                                   const std::function<Piece()>& decode);
 

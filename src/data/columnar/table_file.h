@@ -1,5 +1,5 @@
-// Tables that are stored in columns, and in pieces that are read as a whole: a Parquet file's row groups, an Arrow file's record
-// batches.
+// Tables that are stored in columns, and in pieces that are read as a whole: a Parquet file's row
+// groups, an Arrow file's record batches.
 #pragma once
 
 #include <arrow/type_fwd.h>
@@ -24,7 +24,8 @@ class TableFile {
   const std::vector<std::int64_t>& rows() const { return rows_; }
   /// "row group", for messages.
   virtual const char* piece_name() const = 0;
-  /// The fields of the schema with these numbers, in this order, of a piece. Throws DamagedRecord, which says why and not where.
+  /// The fields of the schema with these numbers, in this order, of a piece. Throws DamagedRecord,
+  /// which says why and not where.
   virtual RecordBatches read(std::size_t piece, const std::vector<int>& fields) const = 0;
 
  protected:

@@ -27,7 +27,8 @@ bool holds_images(const std::vector<Entry>& entries) {
   return std::ranges::any_of(entries, [](const Entry& e) { return is_jpeg_name(e.name); });
 }
 
-// In a store a look into each folder takes its time: those of partitions, of which there may be many, are no classes.
+// In a store a look into each folder takes its time: those of partitions, of which there may be
+// many, are no classes.
 bool may_be_class(const fs::path& folder, const Entry& entry) {
   return entry.status.is_folder &&
          !(storage::is_remote(folder) && entry.name.find('=') != std::string::npos);

@@ -18,15 +18,15 @@ namespace sullae::data {
 struct Opening : DatasetOptions {
   /// Of all its parts.
   std::shared_ptr<PieceCache> decoded;
-  /// Takes the columns that are asked for, and that a part does not have whose format leaves nulls out: another may have them. Null
-  /// throws.
+  /// Takes the columns that are asked for, and that a part does not have whose format leaves nulls
+  /// out: another may have them. Null throws.
   std::set<std::string>* lacking = nullptr;
 };
 
 /// A format of part files. Adding one is a file and a line in formats.cc.
 ///
-/// What open() returns may leave out labels and name classes instead (feature::kClass and classes()):
-/// open_dataset numbers them over all parts.
+/// What open() returns may leave out labels and name classes instead (feature::kClass and
+/// classes()): open_dataset numbers them over all parts.
 struct Format {
   std::string name;
   /// Whether its classes are what a column holds.
@@ -35,7 +35,8 @@ struct Format {
   bool (*recognises)(const std::filesystem::path& path, std::string_view start);
   /// One file, or a folder. Throws InputError.
   DatasetPtr (*open)(const std::filesystem::path& path, const Opening& opening);
-  /// Where each sample is a record of its own: of records from anywhere, one at least. Null for other formats. Throws InputError.
+  /// Where each sample is a record of its own: of records from anywhere, one at least. Null for
+  /// other formats. Throws InputError.
   DatasetPtr (*open_records)(std::shared_ptr<const Records> records,
                              const DatasetOptions& options) = nullptr;
   /// Of such formats: records of equal shapes are, opened together, what each is alone.
@@ -59,8 +60,8 @@ Format tsv_format();
 DatasetPtr open_parquet_set(const std::filesystem::path& path, const Opening& opening);
 DatasetPtr open_arrow_set(const std::filesystem::path& path, const Opening& opening);
 
-/// The file of an IDX file's labels, "train-labels-idx1-ubyte" for "train-images-idx3-ubyte", without ".gz"; an empty path where the
-/// name is not one of images.
+/// The file of an IDX file's labels, "train-labels-idx1-ubyte" for "train-images-idx3-ubyte",
+/// without ".gz"; an empty path where the name is not one of images.
 std::filesystem::path idx_labels_of(const std::filesystem::path& images);
 
 /// A damaged part that opening met goes to options.damage, or is thrown where there is none.
@@ -70,7 +71,8 @@ void meet_damage(const DatasetOptions& options, const std::string& message);
 bool has_extension(const std::filesystem::path& path,
                    std::initializer_list<std::string_view> endings);
 
-/// The classes' names, a line each, in the file classes.txt beside `path`; none where there is none. Throws Error where that cannot be seen.
+/// The classes' names, a line each, in the file classes.txt beside `path`; none where there is
+/// none. Throws Error where that cannot be seen.
 std::vector<std::string> classes_beside(const std::filesystem::path& path);
 
 /// Whether a file name is that of a JPEG file.

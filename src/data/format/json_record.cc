@@ -12,7 +12,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Whoever goes through what is nested calls itself: a line of brackets alone would be deeper than the stack.
+// Whoever goes through what is nested calls itself: a line of brackets alone would be deeper than
+// the stack.
 constexpr std::size_t kDeepest = 64;
 
 // nlohmann's own parser makes 1.2e22 of a number of 23 digits, and of its neighbours.

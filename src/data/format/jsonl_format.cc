@@ -39,7 +39,8 @@ class SeenColumns {
  public:
   const std::list<Seen>& all() const { return all_; }
   void append(Path path) { insert(all_.end(), std::move(path)); }
-  // Of a member of `object`. Writers leave nulls out: a row that has more members than those before says where their places are.
+  // Of a member of `object`. Writers leave nulls out: a row that has more members than those before
+  // says where their places are.
   Seen& of(const Path& path, const json& object) {
     const auto found = places_.find(path);
     if (found != places_.end()) return *found->second;
@@ -80,7 +81,8 @@ void for_each_value(const json& value, const Act& act) {
   for (const json& inner : value) for_each_value(inner, act);
 }
 
-// The names, in their order, and the types of all values. No value of a name makes it another one's.
+// The names, in their order, and the types of all values. No value of a name makes it another
+// one's.
 void append_shape(const json& value, std::string& shape) {
   if (value.is_object()) {
     for (const auto& [key, inner] : value.items()) {

@@ -23,7 +23,8 @@ struct Name {
   std::string_view file;       // own name, with extension
 };
 
-// In the layout the first dot, but for numbers in names, as in cat.0.jpg, which would all be one sample's.
+// In the layout the first dot, but for numbers in names, as in cat.0.jpg, which would all be one
+// sample's.
 std::size_t extension_of(std::string_view file) {
   std::size_t dot = file.find('.');
   while (dot != std::string_view::npos) {
@@ -128,7 +129,8 @@ class TarDataset final : public Dataset {
     });
   }
 
-  // The one that a sample has, or, of several, the one that is called no more than jpg; none where it has none.
+  // The one that a sample has, or, of several, the one that is called no more than jpg; none where
+  // it has none.
   std::optional<std::size_t> picture_of(std::size_t i) const {
     std::vector<std::size_t> pictures;
     std::vector<std::size_t> plain;

@@ -14,8 +14,8 @@
 
 namespace sullae::data {
 
-// The decoder is C: it reports errors by a function that must not return, and exceptions cannot pass
-// through it. Whoever calls it sets `escape` first and, when control comes back there, throws.
+// The decoder is C: it reports errors by a function that must not return, and exceptions cannot
+// pass through it. Whoever calls it sets `escape` first and, when control comes back there, throws.
 struct JpegDecoder::State {
   jpeg_decompress_struct decoder{};
   jpeg_error_mgr errors{};
@@ -28,15 +28,16 @@ struct JpegDecoder::State {
     (*decoder->err->format_message)(decoder, state.message);
     std::longjmp(state.escape, 1);
   }
-  // Warnings: the file ends early, or too much is missing. Others (padding between segments, say) are
-  // usual and harmless.
+  // Warnings: the file ends early, or too much is missing. Others (padding between segments, say)
+  // are usual and harmless.
   static void warn(j_common_ptr decoder, int level) {
     const int code = decoder->err->msg_code;
     if (level < 0 &&
         (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE))
       fail(decoder);
   }
-  // Each scan of a progressive file may be some bytes for a client, and a pass over the picture here.
+  // Each scan of a progressive file may be some bytes for a client, and a pass over the picture
+  // here.
   static void count_scans(j_common_ptr decoder) {
     constexpr int kMostScans = 100;
     constexpr double kMostPixels = 300e6;  // of all scans together: 12 of the largest picture
@@ -81,8 +82,8 @@ void JpegDecoder::State::read_header(std::string_view jpeg) {
 
 namespace {
 
-// A file of some kilobytes may say that it is a picture of gigabytes. Of a progressive one all coefficients are in
-// memory at once, up to 6 bytes a pixel; of others a few rows.
+// A file of some kilobytes may say that it is a picture of gigabytes. Of a progressive one all
+// coefficients are in memory at once, up to 6 bytes a pixel; of others a few rows.
 constexpr std::size_t kMost = 200'000'000;
 constexpr std::size_t kMostProgressive = 25'000'000;
 
@@ -139,8 +140,8 @@ ImageSize JpegDecoder::scaled_size(unsigned eighths) const {
 PartialImage JpegDecoder::decode(unsigned eighths, const PixelRegion& region) {
   State& s = *state_;
   PartialImage result;
-  // What longjmp leaves behind must not be in registers of this frame, and destructors of what is made
-  // after setjmp do not run: everything is made before.
+  // What longjmp leaves behind must not be in registers of this frame, and destructors of what is
+  // made after setjmp do not run: everything is made before.
   auto& pixels = result.pixels.pixels;
   JDIMENSION column = static_cast<JDIMENSION>(region.column);
   JDIMENSION columns = static_cast<JDIMENSION>(region.columns);

@@ -35,8 +35,8 @@ class JpegDecoder {
   ImageSize size() const;
   /// The size when reduced to `eighths` / 8.
   ImageSize scaled_size(unsigned eighths) const;
-  /// Decodes at `eighths` / 8 of the size at least `region`, which lies within scaled_size(). Called
-  /// once.
+  /// Decodes at `eighths` / 8 of the size at least `region`, which lies within scaled_size().
+  /// Called once.
   PartialImage decode(unsigned eighths, const PixelRegion& region);
 
  private:

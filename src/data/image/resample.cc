@@ -92,7 +92,8 @@ void resample(const PixelView& view, const Region& from, const ResampleOptions& 
     scale[c] = 1 / (255 * options.deviation[c]);
     shift[c] = -options.mean[c] / options.deviation[c];
   }
-  // Rows first: a sum of whole rows needs no gathering. What is read past the last pixel is thrown away.
+  // Rows first: a sum of whole rows needs no gathering. What is read past the last pixel is thrown
+  // away.
   std::vector<float> blended(bytes + 4);
   for (std::size_t row = 0; row < options.rows; ++row) {
     blend_rows(view.pixels + first, stride, rows[row], bytes, blended.data());

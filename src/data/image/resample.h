@@ -26,8 +26,8 @@ struct ResampleOptions {
 };
 
 /// Resizes the part `from` of an image, of which `view` must hold all that lies in it, to `output`,
-/// [3, rows, columns]. Bilinear; where it shrinks, the kernel is widened as much, so that every pixel
-/// counts. Pixels outside `from` count for nothing.
+/// [3, rows, columns]. Bilinear; where it shrinks, the kernel is widened as much, so that every
+/// pixel counts. Pixels outside `from` count for nothing.
 void resample(const PixelView& view, const Region& from, const ResampleOptions& options,
               float* output);
 

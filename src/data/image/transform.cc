@@ -17,8 +17,8 @@ Region middle(ImageSize size, double side) {
           (static_cast<double>(size.columns) - side) / 2, side, side};
 }
 
-// As C. Szegedy et al. (2015) describe and torchvision does it: ten attempts, then the largest middle
-// part of an allowed aspect.
+// As C. Szegedy et al. (2015) describe and torchvision does it: ten attempts, then the largest
+// middle part of an allowed aspect.
 Region random_region(ImageSize size, const ImageTransformOptions& options, Random& random) {
   const auto height = static_cast<double>(size.rows);
   const auto width = static_cast<double>(size.columns);

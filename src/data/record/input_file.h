@@ -17,7 +17,8 @@ namespace sullae::data {
 
 /// Bytes by which is_gzip() tells.
 inline constexpr std::size_t kGzipStart = 12;
-/// Whether a file that begins with `start` is compressed. A TFRecord's first length may be the two bytes by which zlib tells.
+/// Whether a file that begins with `start` is compressed. A TFRecord's first length may be the two
+/// bytes by which zlib tells.
 bool is_gzip(std::string_view start);
 
 /// The content of a plain or gzip-compressed file, in sequence. Used by one thread.
@@ -25,8 +26,8 @@ class InputFile {
  public:
   /// Throws InputError.
   explicit InputFile(const std::filesystem::path& file);
-  /// Reads up to `bytes`; fewer only at the end. Throws InputError for a file that cannot be read or
-  /// whose compressed data is damaged or ends early.
+  /// Reads up to `bytes`; fewer only at the end. Throws InputError for a file that cannot be read
+  /// or whose compressed data is damaged or ends early.
   std::size_t read(void* into, std::size_t bytes);
 
  private:

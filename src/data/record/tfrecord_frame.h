@@ -37,7 +37,8 @@ inline std::optional<std::uint64_t> tfrecord_length(const char* header) {
   return little_endian<std::uint64_t>(header);
 }
 
-/// Whether a file that begins so is one of records; never in a build without them, which then goes by names.
+/// Whether a file that begins so is one of records; never in a build without them, which then goes
+/// by names.
 bool begins_as_tfrecord(std::string_view start);
 
 /// Whether the CRC after `size` bytes of data fits.
@@ -51,8 +52,9 @@ struct TFRecordPlace {
   std::uint64_t bytes = 0;
 };
 
-/// Where the records of a file are: from the index beside it where there is a fitting one, else from
-/// the headers, whose data is not read. `problem` says what ended the search early, if anything did.
+/// Where the records of a file are: from the index beside it where there is a fitting one, else
+/// from the headers, whose data is not read. `problem` says what ended the search early, if
+/// anything did.
 struct TFRecordIndex {
   std::vector<TFRecordPlace> records;
   std::string problem;

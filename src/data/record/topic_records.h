@@ -18,8 +18,8 @@ std::string place_of(const kafka::Address& topic, std::int32_t partition, std::i
 std::shared_ptr<const Records> records_of(const kafka::Address& topic,
                                           std::vector<const kafka::Message*> messages);
 
-/// Those of the address's window that have values, in the order of partitions and offsets; fetched now, and kept in a file without a
-/// name in TMPDIR. Throws InputError and Error.
+/// Those of the address's window that have values, in the order of partitions and offsets; fetched
+/// now, and kept in a file without a name in TMPDIR. Throws InputError and Error.
 std::shared_ptr<const Records> fetch_records(const kafka::Address& topic);
 
 }  // namespace sullae::data

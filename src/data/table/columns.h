@@ -17,8 +17,8 @@ struct Columns {
   std::vector<std::size_t> kept;  ///< in the order of the options
 };
 
-/// From the first row. `label_first` says where the label is when nothing names it. Throws InputError,
-/// which starts with `where`.
+/// From the first row. `label_first` says where the label is when nothing names it. Throws
+/// InputError, which starts with `where`.
 Columns choose_columns(const std::vector<std::string>& first_row, const DatasetOptions& options,
                        bool label_first, const std::string& where);
 
@@ -26,7 +26,8 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
 bool is_label_name(const std::string& name);
 bool is_text_name(const std::string& name);
 
-/// By name where the first row has names, or by number from 1. Throws InputError, which starts with `where`.
+/// By name where the first row has names, or by number from 1. Throws InputError, which starts with
+/// `where`.
 std::size_t find_column(const std::string& name, const std::vector<std::string>& first_row,
                         bool header, const std::string& where);
 

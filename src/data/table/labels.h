@@ -14,8 +14,8 @@ struct LabelOrder {
 };
 using Labels = std::set<std::string, LabelOrder>;
 
-/// Throws InputError where there are so many for `rows` that they are texts: who trained on those would train on nonsense without a
-/// word.
+/// Throws InputError where there are so many for `rows` that they are texts: who trained on those
+/// would train on nonsense without a word.
 void check_labels(const std::string& file, const std::vector<std::string>& labels,
                   std::size_t rows);
 

@@ -34,7 +34,8 @@ std::vector<std::string> names_of(const std::vector<TypedColumn>& columns) {
   return names;
 }
 
-// Without the columns that these samples happen not to have; but for texts where none is there, which whoever looks for them says.
+// Without the columns that these samples happen not to have; but for texts where none is there,
+// which whoever looks for them says.
 DatasetOptions those_there(DatasetOptions options, const std::vector<TypedColumn>& columns) {
   const auto is_missing = [&](const std::string& name) {
     return !find_named(columns, name);

@@ -20,9 +20,10 @@ struct Roles {
   std::vector<std::pair<std::string, std::size_t>> features;
 };
 
-/// A table of texts has the text, the label and the kept columns, chosen as those of CSV files are. One without texts has all its columns
-/// as features of their names, but for those of types that no feature has, which a warning names; encoded pictures are known by
-/// the names that are usual (Hugging Face's "image.bytes"). Throws InputError, which starts with `file`.
+/// A table of texts has the text, the label and the kept columns, chosen as those of CSV files are.
+/// One without texts has all its columns as features of their names, but for those of types that no
+/// feature has, which a warning names; encoded pictures are known by the names that are usual
+/// (Hugging Face's "image.bytes"). Throws InputError, which starts with `file`.
 Roles choose_roles(const std::vector<TypedColumn>& columns, const DatasetOptions& options,
                    const std::string& file);
 

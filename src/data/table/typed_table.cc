@@ -106,7 +106,8 @@ void TypedTable::fail(std::size_t i, std::size_t k, const std::string& why) cons
   throw DamagedRecord(fmt::format("{}, column '{}': {}", place(i), columns_[k].name, why));
 }
 
-// Empty for null: Spark writes an empty text so. What says that it is a string is UTF-8 by its format's word.
+// Empty for null: Spark writes an empty text so. What says that it is a string is UTF-8 by its
+// format's word.
 std::string TypedTable::cell_text(std::size_t i, std::size_t k, std::optional<Feature> cell) const {
   if (!cell) return "";
   if (auto* const texts = std::get_if<Values<std::string>>(&*cell);

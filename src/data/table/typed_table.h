@@ -33,12 +33,14 @@ class TypedTable : public Dataset {
   /// Whether used()[k] stands beside predictions: what it holds, and all of it.
   bool is_kept(std::size_t k) const { return kept_[k]; }
   std::optional<std::size_t> label() const { return label_; }
-  /// The classes are `named`, whose numbers whole numbers are, or those that occur: `for_each_label(act)` calls act with each.
+  /// The classes are `named`, whose numbers whole numbers are, or those that occur:
+  /// `for_each_label(act)` calls act with each.
   using Act = std::function<void(const Feature&)>;
   void find_classes(std::vector<std::string> named,
                     const std::function<void(const Act&)>& for_each_label);
 
-  /// `cell(k)` is that of the column used()[k], or none; it throws DamagedRecord, which says why and not where.
+  /// `cell(k)` is that of the column used()[k], or none; it throws DamagedRecord, which says why
+  /// and not where.
   template <class Cell>
   Example make_example(std::size_t i, const Cell& cell) const {
     Example example;

@@ -20,8 +20,8 @@ std::string_view text(const char (&field)[size]) {
   return {field, static_cast<std::size_t>(std::find(field, field + size, '\0') - field)};
 }
 
-// Octal digits between spaces or zero bytes, or, for large values, big-endian with the first bit set
-// (GNU).
+// Octal digits between spaces or zero bytes, or, for large values, big-endian with the first bit
+// set (GNU).
 template <std::size_t size>
 std::optional<std::uint64_t> number(const char (&field)[size]) {
   if (static_cast<unsigned char>(field[0]) & 0x80U) {

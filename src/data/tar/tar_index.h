@@ -15,8 +15,9 @@ struct TarMember {
   std::uint64_t bytes = 0;
 };
 
-/// The regular files of an archive, from its headers: contents are not read. A hard link is a member with the content of the one before that it
-/// names. `problem` says what ended the search early, if anything did.
+/// The regular files of an archive, from its headers: contents are not read. A hard link is a
+/// member with the content of the one before that it names. `problem` says what ended the search
+/// early, if anything did.
 struct TarIndex {
   std::vector<TarMember> members;
   std::size_t other_links = 0;  ///< symbolic ones, and those to what is not there

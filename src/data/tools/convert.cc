@@ -77,8 +77,8 @@ void check(const ConvertOptions& options) {
   storage::make_folder(options.output);
 }
 
-// To decode every picture takes many times as long as to write it: without `whole` its header and its end are looked at,
-// by which files that were cut off, or are something else, are known.
+// To decode every picture takes many times as long as to write it: without `whole` its header and
+// its end are looked at, by which files that were cut off, or are something else, are known.
 void check_image(const Example& example, const std::string& place, bool whole) {
   const auto* const jpeg = example.bytes(feature::kImage);
   if (jpeg == nullptr) return;

@@ -18,7 +18,8 @@ struct ConvertOptions {
   /// With gzip; Parquet with zstd instead of snappy.
   bool compress = false;
   std::size_t threads = 1;
-  /// Decodes every image, to find what is damaged within; the header and the end are always looked at.
+  /// Decodes every image, to find what is damaged within; the header and the end are always looked
+  /// at.
   bool decode = false;
   /// Written in the order of an epoch that is shuffled so; in the order of the data set otherwise.
   OrderOptions order = {.shuffle = false};
@@ -36,13 +37,14 @@ struct Converted {
   std::uintmax_t bytes = 0;
 };
 
-/// Makes the output's folder, removes the part files and the names of the classes of an earlier conversion from it, so that none of them
-/// is taken for this one's where this one is cut off, and writes the names of the classes to classes.txt: numbers never stand without
-/// them. By one process, before any converts. Throws InputError for options that cannot be.
+/// Makes the output's folder, removes the part files and the names of the classes of an earlier
+/// conversion from it, so that none of them is taken for this one's where this one is cut off, and
+/// writes the names of the classes to classes.txt: numbers never stand without them. By one
+/// process, before any converts. Throws InputError for options that cannot be.
 void prepare_output(const Dataset& dataset, const ConvertOptions& options);
 
-/// Writes part-00000-of-0000N.tfrecord (or .tar, .parquet). Damaged records go to `damage`. Throws Error where a file cannot be
-/// written; what is not whole does not stay.
+/// Writes part-00000-of-0000N.tfrecord (or .tar, .parquet). Damaged records go to `damage`. Throws
+/// Error where a file cannot be written; what is not whole does not stay.
 Converted convert(const Dataset& dataset, const ConvertOptions& options, DamageLog& damage,
                   const ShowProgress& show);
 

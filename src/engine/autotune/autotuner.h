@@ -22,7 +22,8 @@ struct AutotuneOptions {
   bool on = false;
   /// SULLAE_AUTOTUNE_LOG: the file that rank 0 writes, a line a sample, as CSV; empty for none.
   std::filesystem::path log;
-  /// SULLAE_AUTOTUNE_WARMUP_SAMPLES: samples that are thrown away at the start, while the job itself warms up.
+  /// SULLAE_AUTOTUNE_WARMUP_SAMPLES: samples that are thrown away at the start, while the job
+  /// itself warms up.
   std::size_t warmup_samples = 3;
   /// SULLAE_AUTOTUNE_STEPS_PER_SAMPLE.
   std::size_t steps_per_sample = 10;
@@ -30,13 +31,13 @@ struct AutotuneOptions {
   static AutotuneOptions from(const Environment& environment);
 };
 
-/// Every combination that is worth trying. The first is what is set now; the fusion threshold does not
-/// grow.
+/// Every combination that is worth trying. The first is what is set now; the fusion threshold does
+/// not grow.
 std::vector<Settings> candidates_around(const Settings& now,
                                         const std::vector<std::string>& algorithms);
 
-/// Scores settings by the bytes that operations move in a second, the program's own work included. A
-/// step ends where a name comes again. Of rank 0. Used by one thread at a time.
+/// Scores settings by the bytes that operations move in a second, the program's own work included.
+/// A step ends where a name comes again. Of rank 0. Used by one thread at a time.
 class Autotuner {
  public:
   using Clock = std::chrono::steady_clock;

@@ -6,9 +6,10 @@
 
 namespace sullae::engine {
 
-/// Successive halving (K. Jamieson, A. Talwalkar, Non-stochastic Best Arm Identification, 2016): each
-/// round measures every candidate that is left once more and keeps the better half, by the median of
-/// all measurements of each. Bad candidates cost little, and the close ones are measured most.
+/// Successive halving (K. Jamieson, A. Talwalkar, Non-stochastic Best Arm Identification, 2016):
+/// each round measures every candidate that is left once more and keeps the better half, by the
+/// median of all measurements of each. Bad candidates cost little, and the close ones are measured
+/// most.
 class SuccessiveHalving {
  public:
   /// At least one.

@@ -101,7 +101,8 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
     if (joined) failures_.forgive(rank);
   }
   if (last_joined >= 0) finish_joins(last_joined, decision);
-  // Not before: ranks that are heard later in this cycle mean the numbers that were known before it.
+  // Not before: ranks that are heard later in this cycle mean the numbers that were known before
+  // it.
   for (Entry& entry : std::exchange(done_, {})) remember(std::move(entry));
   return decision;
 }
@@ -218,7 +219,8 @@ void Negotiator::fail(const std::string& name, const std::exception_ptr& error,
     fresh_.erase(fresh);
 }
 
-// What `rank` announces does not fit. It is told even where it joins with the same words, and so is not missing.
+// What `rank` announces does not fit. It is told even where it joins with the same words, and so is
+// not missing.
 void Negotiator::fail_for(int rank, const std::string& name, const std::exception_ptr& error,
                           Decision& decision) {
   fail(name, error, decision);

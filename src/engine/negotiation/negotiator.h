@@ -74,10 +74,12 @@ class Negotiator {
   void give_up(GivenUp one) { next_.given_up.push_back(std::move(one)); }
   void tell(std::vector<Waiting> waiting) { next_.waiting = std::move(waiting); }
 
-  /// What to tell the others; call apply() with everybody's, in the order of ranks, before the next.
+  /// What to tell the others; call apply() with everybody's, in the order of ranks, before the
+  /// next.
   std::string announce();
   Decision apply(std::span<const std::string> announcements);
-  /// What this rank's submissions were refused for before anybody heard of them. Else the next apply() hands them out.
+  /// What this rank's submissions were refused for before anybody heard of them. Else the next
+  /// apply() hands them out.
   std::vector<Refused> take_refused() { return std::exchange(refused_, {}); }
 
   /// Everything that waits, oldest first.

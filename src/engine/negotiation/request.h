@@ -21,8 +21,8 @@ struct Request {
   std::vector<std::uint64_t> sizes;
   /// The name of the policy that the tensor travels by; empty for none.
   std::string compression;
-  /// The tensor's shape as text, for adapters that know one; of a composed operation, what it is. Compared like everything
-  /// else.
+  /// The tensor's shape as text, for adapters that know one; of a composed operation, what it is.
+  /// Compared like everything else.
   std::string shape;
   /// Ranks that have joined submit it as the others do, and it waits for them.
   bool joined_too = false;

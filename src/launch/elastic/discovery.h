@@ -14,8 +14,9 @@
 
 namespace sullae::elastic {
 
-/// Runs `script`, a command for the shell, each second; it prints a host a line, "node1:4". One that fails, or takes longer than
-/// kLimit, leaves the hosts as they are, and says so once. Used by one thread.
+/// Runs `script`, a command for the shell, each second; it prints a host a line, "node1:4". One
+/// that fails, or takes longer than kLimit, leaves the hosts as they are, and says so once. Used by
+/// one thread.
 class Discovery final : public HostSource {
  public:
   static constexpr std::chrono::seconds kPeriod{1};

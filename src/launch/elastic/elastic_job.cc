@@ -15,8 +15,8 @@
 namespace sullae::elastic {
 namespace {
 
-// Between the end of a worker's connection and the report of its process's end, which the agent makes when the output has
-// ended, too.
+// Between the end of a worker's connection and the report of its process's end, which the agent
+// makes when the output has ended, too.
 constexpr Milliseconds kSilenceLimit = kDrainLimit + Milliseconds{500};
 
 Limits limits_of(const JobOptions& options) {
@@ -219,7 +219,8 @@ void ElasticJob::after_poll(std::span<const pollfd> polled) {
   release_agents();
 }
 
-// A process that has ended is reported by its agent; one that has not, and whose connection is broken, is cut off.
+// A process that has ended is reported by its agent; one that has not, and whose connection is
+// broken, is cut off.
 void ElasticJob::give_silent_ones_up() {
   std::erase_if(silent_since_, [&](const auto& one) {
     const auto worker = workers_.find(one.first);

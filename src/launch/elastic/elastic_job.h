@@ -1,4 +1,5 @@
-// A job whose ranks come and go while it runs: what Membership decides, done with agents and the store.
+// A job whose ranks come and go while it runs: what Membership decides, done with agents and the
+// store.
 #pragma once
 
 #include <deque>

@@ -51,7 +51,8 @@ void write_hosts(const fs::path& file, const std::vector<Host>& hosts) {
   write_file(file, text);
 }
 
-// Which its launcher holds. The job is called by that one's process id, which may be another process's by now.
+// Which its launcher holds. The job is called by that one's process id, which may be another
+// process's by now.
 fs::path lock_of(const std::string& job) { return folder() / (job + ".lock"); }
 
 bool is_live(const std::string& job) { return is_locked(lock_of(job)).value_or(true); }

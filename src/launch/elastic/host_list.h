@@ -37,7 +37,8 @@ class HostList final : public HostSource {
   std::chrono::steady_clock::time_point next_{};
 };
 
-/// The jobs of this user on this host whose hosts can be changed, by the process id of their launchers.
+/// The jobs of this user on this host whose hosts can be changed, by the process id of their
+/// launchers.
 std::vector<std::string> jobs_with_host_lists();
 /// Throw InputError for a job that is none, hosts that are in it already, and hosts that are not.
 std::vector<Host> hosts_of_job(const std::string& job);

@@ -1,4 +1,5 @@
-// Where an elastic job's hosts come from: the seam behind which they are what a script prints, or what a batch system gives.
+// Where an elastic job's hosts come from: the seam behind which they are what a script prints, or
+// what a batch system gives.
 #pragma once
 
 #include <chrono>

@@ -124,7 +124,8 @@ std::optional<World> Member::join() {
 
 std::optional<LauncherMessage> Member::wait_for_world() {
   std::unique_lock lock(mutex_);
-  // The launcher has limits: a world of others may run as long as it likes. Its end is the listener's.
+  // The launcher has limits: a world of others may run as long as it likes. Its end is the
+  // listener's.
   const auto may_go = [this] {
     return asked_to_go && (!has_been_in_one_ || (is_released_ && worlds_.empty()));
   };

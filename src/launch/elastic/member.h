@@ -31,15 +31,16 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  /// Says that this worker is ready, and joins the next world that it is in; tries again where that world fails while it
-  /// is made. Throws TimeoutError where none comes within SULLAE_ELASTIC_TIMEOUT, which is not before the launcher gives
-  /// up. Empty where this worker was asked to go meanwhile.
+  /// Says that this worker is ready, and joins the next world that it is in; tries again where that
+  /// world fails while it is made. Throws TimeoutError where none comes within
+  /// SULLAE_ELASTIC_TIMEOUT, which is not before the launcher gives up. Empty where this worker was
+  /// asked to go meanwhile.
   std::optional<World> join();
   /// Of what ended the world that join() gave; before the next join().
   void world_ended(std::string reason);
 
-  /// Somebody comes or goes: all members should come out of their world, together, after a step. Where it is this worker
-  /// that goes, the launcher hears of it.
+  /// Somebody comes or goes: all members should come out of their world, together, after a step.
+  /// Where it is this worker that goes, the launcher hears of it.
   bool wants_out();
   /// This worker is to go: it was asked to, or its host is wanted back.
   bool leaves() const;
@@ -93,7 +94,8 @@ class Member {
   std::thread listener_;
 };
 
-/// Of init(): the world that this worker is in, or that it joins next. Empty where it was asked to go meanwhile.
+/// Of init(): the world that this worker is in, or that it joins next. Empty where it was asked to
+/// go meanwhile.
 std::optional<World> join_default_world(Member& member);
 
 }  // namespace sullae::elastic

@@ -207,8 +207,8 @@ void Membership::start_one(const Host& host, Time now) {
 }
 
 void Membership::form(Time now) {
-  // Members are on their way out, and are waited for: they have the state. A step may take its time; of a world that has
-  // failed nothing is left to be done.
+  // Members are on their way out, and are waited for: they have the state. A step may take its
+  // time; of a world that has failed nothing is left to be done.
   if (count(Phase::member) > 0) {
     if (world_ != World::none || !since_) return;
     if (now < abandoned_ + limits_.timeout) return wake_at(abandoned_ + limits_.timeout);

@@ -1,5 +1,5 @@
-// Who is in an elastic job's world: pure decisions, without a clock, a process or a connection, so that any order of
-// events can be tried.
+// Who is in an elastic job's world: pure decisions, without a clock, a process or a connection, so
+// that any order of events can be tried.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,8 @@ struct Limits {
   int start = 1;  ///< ranks of the first world
   int min_ranks = 1;
   int max_ranks = 1;
-  /// How long a host that lost a worker gets no other: the first time, and doubled each time up to the last.
+  /// How long a host that lost a worker gets no other: the first time, and doubled each time up to
+  /// the last.
   Milliseconds first_cooldown{1000};
   Milliseconds last_cooldown{100000};
   /// Changes of the world after which the job fails; -1: any number.
@@ -83,11 +84,12 @@ struct Fail {
 };
 using Action = std::variant<Start, Stop, Interrupt, Abandon, Form, Note, Fail>;
 
-/// A worker is one process. It is started, says that it is ready once it has loaded what it needs, becomes a member of a
-/// world with a rank, says that it is ready again when it has come out of that world, and ends. The members of a world
-/// before come first in the next one, in their order, so that the oldest is rank 0. Where all members are to go, because their hosts are
-/// wanted back, and others come, there is a world of both in between, in which those are given the state. Used by one thread. `now` never
-/// goes back.
+/// A worker is one process. It is started, says that it is ready once it has loaded what it needs,
+/// becomes a member of a world with a rank, says that it is ready again when it has come out of
+/// that world, and ends. The members of a world before come first in the next one, in their order,
+/// so that the oldest is rank 0. Where all members are to go, because their hosts are wanted back,
+/// and others come, there is a world of both in between, in which those are given the state. Used
+/// by one thread. `now` never goes back.
 class Membership {
  public:
   explicit Membership(const Limits& limits) : limits_(limits) {}
@@ -95,23 +97,25 @@ class Membership {
   /// Hosts that are not named any more lose their workers, after the step.
   void set_hosts(std::vector<Host> hosts, Time now);
   const std::vector<Host>& hosts() const { return hosts_; }
-  /// Before it is named no more: it will be gone soon, so that nobody is waited for much longer for the sake of its workers.
+  /// Before it is named no more: it will be gone soon, so that nobody is waited for much longer for
+  /// the sake of its workers.
   void taken_back(const std::string& host) { host_states_[host].is_taken_back = true; }
   /// From the next decision on. With fewer at most, the youngest go after the step.
   void set_limits(int min_ranks, int max_ranks);
 
-  /// A worker waits to become a member. Where it is one, its world has ended for it: `reason` says why, where that was no
-  /// interrupt.
+  /// A worker waits to become a member. Where it is one, its world has ended for it: `reason` says
+  /// why, where that was no interrupt.
   void ready(int worker, const std::string& reason, Time now);
-  /// A member wants to go after the step. Of one that waits, and was in a world, this says by a Stop that it may.
+  /// A member wants to go after the step. Of one that waits, and was in a world, this says by a
+  /// Stop that it may.
   void leaves(int worker, Time now);
   /// It has come out of its world, as it was to, and ends.
   void left(int worker, Time now);
   void ended(int worker, Ending ending, const std::string& how, Time now);
   /// A host cannot be reached: its workers are lost.
   void lost(const std::string& host, const std::string& reason, Time now);
-  /// The job ends, which its processes hear by themselves. Where its world is lost, now or meanwhile, those who have its state
-  /// get one more, in which they keep it.
+  /// The job ends, which its processes hear by themselves. Where its world is lost, now or
+  /// meanwhile, those who have its state get one more, in which they keep it.
   void close(Time now);
   /// Time has passed.
   void tick(Time now) { advance(now); }
@@ -123,13 +127,15 @@ class Membership {
   const Generation& generation() const { return generation_; }
   /// Members say that they are done: nobody comes or goes any more.
   bool finishing() const { return finishing_; }
-  /// One of them was lost before, in the same world, so that nobody knows whether what it had to do is done.
+  /// One of them was lost before, in the same world, so that nobody knows whether what it had to do
+  /// is done.
   bool finishes_without_one() const { return finishes_without_one_; }
   /// No process is left.
   bool empty() const { return workers_.empty(); }
 
  private:
-  // Workers that are started together become ready at about the same time: the world changes once for them.
+  // Workers that are started together become ready at about the same time: the world changes once
+  // for them.
   static constexpr Milliseconds kJoinWindow{1000};
 
   enum class Phase { starting, waiting, member };

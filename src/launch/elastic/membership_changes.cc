@@ -1,4 +1,5 @@
-// How a world of an elastic job gives way to the next: who is waited for, who is told to go, who is in it.
+// How a world of an elastic job gives way to the next: who is waited for, who is told to go, who is
+// in it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -137,7 +138,8 @@ void Membership::form_last(Time now) {
   world_ = World::ending;
 }
 
-// Those who can be in the next world: members of the last one first, by rank. One that is to go gives those who come the state.
+// Those who can be in the next world: members of the last one first, by rank. One that is to go
+// gives those who come the state.
 std::vector<int> Membership::candidates() const {
   std::vector<int> chosen;
   auto most = static_cast<std::size_t>(limits_.max_ranks);

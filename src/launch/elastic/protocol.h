@@ -1,5 +1,5 @@
-// How the launcher of an elastic job and its workers talk, through the rendezvous store: each worker has a row of keys
-// that it sets and one that it waits for.
+// How the launcher of an elastic job and its workers talk, through the rendezvous store: each
+// worker has a row of keys that it sets and one that it waits for.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace sullae::elastic {
 /// What a worker says under worker_message_key(worker, n), n = 0, 1, 2, ….
 struct WorkerMessage {
   enum class Kind {
-    ready,  ///< it waits for the next world; `reason` says what ended the last one, empty where it was asked to come out
+    ready,  ///< it waits for the next world; `reason` says what ended the last one, empty where it
+            ///< was asked to come out
     leaving,  ///< it wants to go after the step
     left,     ///< it has come out and ends
     exiting,  ///< its process ends by itself, and its agent will say how

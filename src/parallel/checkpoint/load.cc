@@ -160,8 +160,8 @@ class Load {
           parts_.all()[parameter].name);
   }
 
-  // Of `stored`, which is root's, each rank its parts in `type`; `own` is what this one's become. A rank gets what it has of some
-  // megabytes in one message: it may be a few elements of each row.
+  // Of `stored`, which is root's, each rank its parts in `type`; `own` is what this one's become. A
+  // rank gets what it has of some megabytes in one message: it may be a few elements of each row.
   void give_parts(std::size_t parameter, const torch::Tensor& stored, torch::ScalarType type,
                   const torch::Tensor& own) {
     const torch::Tensor like = parts_.outline_of(parameter);

@@ -108,7 +108,8 @@ class Outliner {
     return places[found->second].detach().set_requires_grad(tensor.requires_grad());
   }
 
-  // In `weights` those of the module, by its names. A module of its own where units have what `module_` has not.
+  // In `weights` those of the module, by its names. A module of its own where units have what
+  // `module_` has not.
   std::shared_ptr<torch::nn::Module> module_with(const std::vector<torch::Tensor>& places,
                                                  std::map<std::string, torch::Tensor>& weights) {
     std::set<const void*> there;

@@ -22,14 +22,15 @@ struct Content {
   torch::Tensor own;
 };
 
-/// The archive without its tensors, and the tensors: for each parameter of the optimizer's its weights and its moments in
-/// the order of their names, and then what else the module has.
+/// The archive without its tensors, and the tensors: for each parameter of the optimizer's its
+/// weights and its moments in the order of their names, and then what else the module has.
 struct CheckpointOutline {
   ArchiveLayout layout;
   std::vector<Content> contents;
 };
 
-/// `states`: for each parameter as gather_outline() has it; nothing of each where `sharded` is null. Throws InputError.
+/// `states`: for each parameter as gather_outline() has it; nothing of each where `sharded` is
+/// null. Throws InputError.
 CheckpointOutline lay_out(const torch::nn::Module& module, const ParameterParts& parts,
                           const Sharded* sharded, const std::vector<StateTensors>& states,
                           const CheckpointOptions& options);

@@ -1,5 +1,6 @@
-// Rank 0 lays the archive out and tells where everything goes; each rank writes what it has, into one file where it sees that,
-// else by way of rank 0; with all checksums together rank 0 puts the rest in, and the file in its place.
+// Rank 0 lays the archive out and tells where everything goes; each rank writes what it has, into
+// one file where it sees that, else by way of rank 0; with all checksums together rank 0 puts the
+// rest in, and the file in its place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,8 +34,8 @@ std::vector<Number> from_text(const std::string& text) {
   return numbers;
 }
 
-// What all ranks are told of the layout: for each parameter where its weights begin, how many moments it has, and where
-// those begin.
+// What all ranks are told of the layout: for each parameter where its weights begin, how many
+// moments it has, and where those begin.
 Numbers places_of(const CheckpointOutline& outline, const ParameterParts& parts,
                   const std::vector<StateTensors>& states) {
   Numbers places;

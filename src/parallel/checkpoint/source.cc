@@ -123,7 +123,8 @@ void CheckpointSource::read_states(torch::serialize::InputArchive& optimizer) {
     groups.read(fmt::format("param_groups/{}", group), its);
     torch::Tensor count;
     its.read("params/size", count);
-    // Of an optimizer that was given what is trained alone; earlier versions of this one listed no more, either.
+    // Of an optimizer that was given what is trained alone; earlier versions of this one listed no
+    // more, either.
     if (count.item<std::int64_t>() < length(parameters.size()))
       std::erase_if(parameters, [](const torch::Tensor& one) { return !one.requires_grad(); });
     if (count.item<std::int64_t>() != length(parameters.size()))

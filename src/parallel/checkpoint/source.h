@@ -25,7 +25,8 @@ struct ModelTensor {
   bool is_buffer = false;
 };
 
-/// Of a module and of units that it lacks: for each parameter of the parts' its name in the model, and then the rest.
+/// Of a module and of units that it lacks: for each parameter of the parts' its name in the model,
+/// and then the rest.
 struct ModelTensors {
   ModelTensors(const torch::nn::Module& module, const ParameterParts& parts);
   std::vector<ModelTensor> sharded;
@@ -35,8 +36,8 @@ struct ModelTensors {
 /// The file, on the root. Used by the thread that trains.
 class CheckpointSource {
  public:
-  /// `sharded`: null where weights are loaded alone. Throws CheckpointError for a file that is not whole, InputError for one of
-  /// another model, or, where there is one, optimizer.
+  /// `sharded`: null where weights are loaded alone. Throws CheckpointError for a file that is not
+  /// whole, InputError for one of another model, or, where there is one, optimizer.
   CheckpointSource(const std::filesystem::path& file, const ModelTensors& model,
                    const ParameterParts& parts, const Sharded* sharded);
 
@@ -46,8 +47,8 @@ class CheckpointSource {
   const torch::Tensor& weights(std::size_t parameter) const { return weights_[parameter]; }
   const StateTensors& state(std::size_t parameter) const { return states_[parameter]; }
 
-  /// The elements [from, to) of what is stored, as they lie in `like`. What cannot be read is zeros, and problem() says why: others
-  /// wait for them.
+  /// The elements [from, to) of what is stored, as they lie in `like`. What cannot be read is
+  /// zeros, and problem() says why: others wait for them.
   torch::Tensor range(const torch::Tensor& stored, const torch::Tensor& like, std::size_t from,
                       std::size_t to);
   /// Into `to`, number `number` of the rest.

@@ -11,7 +11,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Gradient = std::shared_ptr<torch::Tensor>;
 
-// A leaf would do, but for layers that work in place. `anchor` is what makes the result have a graph.
+// A leaf would do, but for layers that work in place. `anchor` is what makes the result have a
+// graph.
 struct Entry : torch::autograd::Function<Entry> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& /*anchor*/,
                                const torch::Tensor& data, const Gradient& gradient) {

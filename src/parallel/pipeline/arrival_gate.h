@@ -7,7 +7,8 @@
 
 namespace sullae::pipeline {
 
-/// `data` for a stage, which may change it in place: backward puts the gradient into `gradient`. Nothing is copied.
+/// `data` for a stage, which may change it in place: backward puts the gradient into `gradient`.
+/// Nothing is copied.
 torch::Tensor enter_stage(const torch::Tensor& data,
                           const std::shared_ptr<torch::Tensor>& gradient);
 

@@ -21,7 +21,8 @@ struct Arrival {
   torch::Tensor tensor;
 };
 
-/// A step's messages: each is told apart by the stage that it goes to, and its micro-batch. Used by one thread of a rank.
+/// A step's messages: each is told apart by the stage that it goes to, and its micro-batch. Used by
+/// one thread of a rank.
 class Messages {
  public:
   /// `world` is used for nothing else.

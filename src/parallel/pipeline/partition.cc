@@ -17,7 +17,8 @@ double memory_of(const LayerCost& sum, const PartitionLimits& limits) {
   return sum.parameter_bytes + sum.activation_bytes * limits.alive;
 }
 
-// How the first `end` layers become one stage more than `before` has, the last of which is the new one.
+// How the first `end` layers become one stage more than `before` has, the last of which is the new
+// one.
 Best best_division(const std::vector<LayerCost>& layers, const PartitionLimits& limits,
                    const std::vector<Best>& before, std::size_t end) {
   // A rank's stages share its memory.

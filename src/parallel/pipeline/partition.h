@@ -21,8 +21,8 @@ struct PartitionLimits {
   int alive = 1;
 };
 
-/// The first layer of each of ranks × chunks stages. The slowest stage takes as little time as can be with every rank's
-/// memory within the limit. Empty where that cannot be.
+/// The first layer of each of ranks × chunks stages. The slowest stage takes as little time as can
+/// be with every rank's memory within the limit. Empty where that cannot be.
 std::vector<std::size_t> partition(const std::vector<LayerCost>& layers,
                                    const PartitionLimits& limits);
 

@@ -128,7 +128,8 @@ class Pipeline::Impl {
   int most_alive() const { return most_alive_; }
 
  private:
-  // `data`: the ranks that divide gradients among themselves; null where each has all of its stages'.
+  // `data`: the ranks that divide gradients among themselves; null where each has all of its
+  // stages'.
   double clip(const Stages::Tensors& updated, double max_norm, const World* tensor,
               const World* data = nullptr) {
     if (stages_.has_tied() && tied_are_due_)

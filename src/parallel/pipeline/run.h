@@ -25,8 +25,8 @@ struct Batch {
   int micro_batches = 1;
 };
 
-/// Used once, by one thread. A failure of a stage travels in place of its results, so that every rank's messages are the
-/// same as without it and no rank waits for one that does not come.
+/// Used once, by one thread. A failure of a stage travels in place of its results, so that every
+/// rank's messages are the same as without it and no rank waits for one that does not come.
 class Run {
  public:
   /// `world` is what the timeline shows it in. All must outlive it.

@@ -9,8 +9,8 @@
 namespace sullae::pipeline {
 namespace {
 
-// Micro-batches in groups that go through all chunks together: at least one a rank where there are as many, so that nobody
-// waits for what has not come round yet, and of nearly the same size.
+// Micro-batches in groups that go through all chunks together: at least one a rank where there are
+// as many, so that nobody waits for what has not come round yet, and of nearly the same size.
 std::vector<int> group_sizes(int ranks, int micro_batches) {
   const int groups = std::max(1, micro_batches / ranks);
   std::vector<int> sizes;
@@ -60,7 +60,8 @@ std::vector<Action> actions_of(Schedule schedule, int ranks, int rank, int micro
   const auto forwards = in_order(Work::forward, groups, chunks);
   const auto backwards = in_order(Work::backward, groups, chunks);
   const int to_the_last = ranks - 1 - rank;
-  // Interleaved, the first backward comes after the others' and after all chunks of a group but one.
+  // Interleaved, the first backward comes after the others' and after all chunks of a group but
+  // one.
   int ahead = to_the_last;
   if (chunks > 1) ahead = 2 * to_the_last + (chunks - 1) * groups.front();
   if (schedule == Schedule::gpipe) ahead = static_cast<int>(forwards.size());

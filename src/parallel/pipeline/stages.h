@@ -39,12 +39,13 @@ class Stages {
   std::set<std::string> tied_parameters() const;
   /// What was summed before counts once, if it is still there.
   void begin_step();
-  /// Of the gradients of `updated`, which stands for parameters() by their first names: of the whole, or of the same elements on all
-  /// ranks. What is not in it has no elements here.
+  /// Of the gradients of `updated`, which stands for parameters() by their first names: of the
+  /// whole, or of the same elements on all ranks. What is not in it has no elements here.
   void sum_tied_gradients(const Tensors& updated);
 
   bool have_parts() const { return have_parts_; }
-  /// The squares of the gradients of `updated`, as above, but for what other ranks count: `is_first` of those of tensor parallel layers.
+  /// The squares of the gradients of `updated`, as above, but for what other ranks count:
+  /// `is_first` of those of tensor parallel layers.
   double squares_of(const Tensors& updated, bool is_first) const;
 
   Tensors parameters() const;

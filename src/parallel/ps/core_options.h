@@ -10,7 +10,8 @@ namespace sullae::ps {
 /// `who` is named in errors. Throws InputError for options that servers do not have.
 Rule core_rule(const RuleOptions& options, const char* who);
 double rate_of(const RuleOptions& options);
-/// With what the environment says where they say nothing. Throws InputError where there are no servers.
+/// With what the environment says where they say nothing. Throws InputError where there are no
+/// servers.
 ClientOptions client_options(const WorkerOptions& given, const char* name, const char* who);
 Staleness staleness_of(const Delays& delays);
 

@@ -20,8 +20,8 @@ namespace {
 using Json = nlohmann::json;
 using Kind = NamedState::Kind;
 
-// What a rank has, where the parts of a checkpoint do not say it: modules, buffers, and all names of parameters, with the first
-// of those that a parameter has.
+// What a rank has, where the parts of a checkpoint do not say it: modules, buffers, and all names
+// of parameters, with the first of those that a parameter has.
 Json told_by(const std::vector<OwnModule>& modules) {
   Json told{{"problem", ""}, {"state", Json::array()}};
   std::map<const void*, std::string> firsts;

@@ -24,9 +24,10 @@ struct OwnModule {
   int stage = 0;  ///< those of lower ones come first, and, of one stage, those of lower ranks
 };
 
-/// All ranks' modules as one, whose parameters are in the order of one process's: those of a module before those of the modules in it, and
-/// these as they come first by stage and rank. What is a rank's own is its own there; of others' parameters there are
-/// tensors without memory, and of their buffers copies.
+/// All ranks' modules as one, whose parameters are in the order of one process's: those of a module
+/// before those of the modules in it, and these as they come first by stage and rank. What is a
+/// rank's own is its own there; of others' parameters there are tensors without memory, and of
+/// their buffers copies.
 class JoinedModel {
  public:
   /// `updated`: see add_parameters(). Collective over `world`. Throws as ModelParts.

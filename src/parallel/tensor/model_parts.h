@@ -1,4 +1,5 @@
-// A model that ranks have parts of, as checkpoints see it: layers in parts, some of its layers, or both.
+// A model that ranks have parts of, as checkpoints see it: layers in parts, some of its layers, or
+// both.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,7 +19,8 @@ namespace sullae {
 /// What the optimizer of a rank is of, in the place of a parameter.
 struct Updated {
   torch::Tensor tensor;  ///< undefined where it has no elements
-  /// Which of what the rank has of the parameter, as they lie in memory, where ranks that have the same divide them; none: all.
+  /// Which of what the rank has of the parameter, as they lie in memory, where ranks that have the
+  /// same divide them; none: all.
   std::optional<IndexRange> elements = {};
 };
 /// By the names of the parameters.
@@ -35,16 +37,19 @@ struct OwnParameter {
   std::optional<ParameterPart> part = {};  ///< none: all of it
 };
 
-/// All of a module's, trained or not, each once; `called` stands, with a dot, before their names, and `updated` are by these.
+/// All of a module's, trained or not, each once; `called` stands, with a dot, before their names,
+/// and `updated` are by these.
 void add_parameters(std::vector<OwnParameter>& to, const torch::nn::Module& module,
                     const UpdatedByName& updated, const std::string& called = {});
 
-/// All parameters of a model, of which each rank has some, whole or in parts, and updates what it has, or some of that. A rank has a
-/// tensor without memory for each that is another's. In the order of ranks until put_in_order().
+/// All parameters of a model, of which each rank has some, whole or in parts, and updates what it
+/// has, or some of that. A rank has a tensor without memory for each that is another's. In the
+/// order of ranks until put_in_order().
 class ModelParts final : public ParameterParts {
  public:
-  /// `own`: this rank's. Those of one name are one parameter's: its parts, or all alike. Collective over
-  /// `world`. Throws InputError, on every rank, for parameters that have gaps, or whose parts do not make up a whole.
+  /// `own`: this rank's. Those of one name are one parameter's: its parts, or all alike. Collective
+  /// over `world`. Throws InputError, on every rank, for parameters that have gaps, or whose parts
+  /// do not make up a whole.
   ModelParts(const std::vector<OwnParameter>& own, const World& world);
 
   const World& world() const override { return world_; }
@@ -62,7 +67,8 @@ class ModelParts final : public ParameterParts {
   void put_in_order(const std::vector<std::string>& names);
 
  private:
-  /// What a rank has: these ranges along the dimension, and of their elements those that it updates.
+  /// What a rank has: these ranges along the dimension, and of their elements those that it
+  /// updates.
   struct Holder {
     int rank = 0;
     std::vector<IndexRange> ranges = {};

@@ -33,7 +33,8 @@ std::vector<std::pair<IndexRange, int>> ranges_of_all(const ParameterPart& part,
 /// A tensor of its own.
 torch::Tensor take_part(const torch::Tensor& whole, const ParameterPart& part);
 
-/// The rows of a table called `indices`, of which this rank has `part` and `own`: on every rank. Collective, as its backward is not.
+/// The rows of a table called `indices`, of which this rank has `part` and `own`: on every rank.
+/// Collective, as its backward is not.
 torch::Tensor embedding_in_parts(const torch::Tensor& own, const torch::Tensor& indices,
                                  const ParameterPart& part, const World& world);
 

@@ -20,8 +20,8 @@ struct ScoresInParts {
   torch::Tensor score;         ///< [rows] the target's, less `most`; 0 where no rank has it
 };
 
-/// `scores`, [rows, own classes], float32 or float64, are of the classes from `from` on; `target` [rows] int64. Two allreduces, of a number
-/// and of two a row. Collective.
+/// `scores`, [rows, own classes], float32 or float64, are of the classes from `from` on; `target`
+/// [rows] int64. Two allreduces, of a number and of two a row. Collective.
 ScoresInParts scores_in_parts(const torch::Tensor& scores, const torch::Tensor& target,
                               std::int64_t from, const World& world);
 

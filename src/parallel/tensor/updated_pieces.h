@@ -1,4 +1,5 @@
-// What a ShardedOptimizer updates of what a rank has of a model, as checkpoints of models in parts see it.
+// What a ShardedOptimizer updates of what a rank has of a model, as checkpoints of models in parts
+// see it.
 #pragma once
 
 #include <torch/ordered_dict.h>
@@ -13,8 +14,9 @@
 
 namespace sullae {
 
-/// This rank's piece of each of `parameters` that is trained, by the first name that it has there. Collective over `world`. Throws
-/// InputError, on every rank, where the optimizer is of other parameters.
+/// This rank's piece of each of `parameters` that is trained, by the first name that it has there.
+/// Collective over `world`. Throws InputError, on every rank, where the optimizer is of other
+/// parameters.
 UpdatedByName pieces_by_name(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                              const ParameterStore& store, const World& world);
 

@@ -15,8 +15,8 @@ struct HeldUnit {
   std::size_t number = 0;
 };
 
-// Around a unit, one where it begins and one where it ends. Autograd runs what was made last first: all of the unit, and what
-// collects its gradients, is done between the two.
+// Around a unit, one where it begins and one where it ends. Autograd runs what was made last first:
+// all of the unit, and what collects its gradients, is done between the two.
 struct Begin : torch::autograd::Function<Begin> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input,
                                const HeldUnit& unit) {
@@ -74,7 +74,8 @@ torch::Tensor detail::run_unit(const std::shared_ptr<UnitParameters>& parameters
     const bool begins = learns && input.requires_grad();
     if (begins) parameters->expect_backward(number);
     output = forward(begins ? Begin::apply(input, unit) : input);
-    // Backward does not come to where it began: its gradients, and those of the unit's other runs, are reduced once all are there.
+    // Backward does not come to where it began: its gradients, and those of the unit's other runs,
+    // are reduced once all are there.
     if (learns && !begins && output.requires_grad()) parameters->expect_backward(number);
   }
   return learns && output.requires_grad() ? End::apply(output, unit) : output;

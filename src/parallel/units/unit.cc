@@ -40,7 +40,8 @@ std::vector<UnitSection> sections_of(const std::vector<PlannedParameter>& parame
   return sections;
 }
 
-// Its part of one parameter, as the optimizer sees it: detached, since what it shares its memory with is another leaf.
+// Its part of one parameter, as the optimizer sees it: detached, since what it shares its memory
+// with is another leaf.
 torch::Tensor to_update(const torch::Tensor& part, const torch::Tensor& parameter) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(parameter.dim()), 1);
   if (!shape.empty()) shape.back() = part.numel();

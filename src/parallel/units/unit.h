@@ -1,4 +1,5 @@
-// The parameters of a unit: a range of memory for those of each type, of which each rank keeps a part.
+// The parameters of a unit: a range of memory for those of each type, of which each rank keeps a
+// part.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -36,7 +37,8 @@ struct UnitSection {
   torch::Tensor gradient;  ///< of the shard; undefined for none
 };
 
-/// Used by the thread that trains, but for gradients and `present`, which reductions under way write to.
+/// Used by the thread that trains, but for gradients and `present`, which reductions under way
+/// write to.
 struct Unit {
   /// Of a parameter in its section.
   struct Place {
@@ -44,8 +46,8 @@ struct Unit {
     std::size_t place = 0;
   };
 
-  /// Takes the parameters, which are the same on all ranks, and leaves them without memory. `values`: what they are before they are of
-  /// the types that they have by now.
+  /// Takes the parameters, which are the same on all ranks, and leaves them without memory.
+  /// `values`: what they are before they are of the types that they have by now.
   Unit(std::string unit_name, std::vector<PlannedParameter> parameters_of_it,
        const std::vector<torch::Tensor>& values, int ranks, int rank);
 

@@ -58,7 +58,8 @@ void UnitParameters::give_to_optimizer() {
   closed_ = true;
 }
 
-// Those that require gradients, of all. What is wrong on one rank is so on all, which would wait for it.
+// Those that require gradients, of all. What is wrong on one rank is so on all, which would wait
+// for it.
 std::vector<PlannedParameter> UnitParameters::checked(
     const torch::OrderedDict<std::string, torch::Tensor>& all, const std::string& name) {
   TrainedParameters found;
@@ -286,7 +287,8 @@ void UnitParameters::publish() {
   order_.step_ended();
 }
 
-// Parameters are what was updated by now; what was computed with the old values is not to be computed backward with these.
+// Parameters are what was updated by now; what was computed with the old values is not to be
+// computed backward with these.
 void UnitParameters::renew() {
   for (const auto& unit : units_) unit->cast_masters();
   for (const PlannedParameter& parameter : all_)

@@ -31,19 +31,21 @@ class UnitParameters final : public ParameterStore {
 
   /// Collective; see ShardedUnits::shard().
   std::size_t add(torch::nn::Module& module, const std::string& name);
-  /// For an optimizer, of which there is one; no more are added. Throws InputError where there are none.
+  /// For an optimizer, of which there is one; no more are added. Throws InputError where there are
+  /// none.
   void give_to_optimizer();
   /// It is gone; another may come.
   void take_from_optimizer() { has_optimizer_ = false; }
 
   /// The unit's parameters are whole when it returns. `learns`: it will run again in each step.
   void gather(std::size_t unit, bool learns);
-  /// It runs, and finish_backward() will be called for that, or, where backward does not come to where the run began, reduce(): its
-  /// gradients go when all are there.
+  /// It runs, and finish_backward() will be called for that, or, where backward does not come to
+  /// where the run began, reduce(): its gradients go when all are there.
   void expect_backward(std::size_t unit) { ++expected_[unit]; }
   /// It has run: they are not needed any more.
   void release(std::size_t unit);
-  /// It has run backward, as often as it ran: its gradients go where they belong, and its parameters are not needed any more.
+  /// It has run backward, as often as it ran: its gradients go where they belong, and its
+  /// parameters are not needed any more.
   void finish_backward(std::size_t unit);
 
   const World& world() const override { return world_; }

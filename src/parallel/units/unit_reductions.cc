@@ -16,7 +16,8 @@
 namespace sullae {
 namespace {
 
-// Gradients that are reduced while the unit before computes its own. On a GPU another unit's are copied meanwhile.
+// Gradients that are reduced while the unit before computes its own. On a GPU another unit's are
+// copied meanwhile.
 constexpr std::size_t kGradientBuffers = 1;
 constexpr std::size_t kGradientBuffersInStream = 2;
 
@@ -107,7 +108,8 @@ void UnitReductions::make_buffers(const ShardExchange& exchange, std::size_t mos
 
 void UnitReductions::start(Unit& unit) {
   const torch::NoGradGuard guard;
-  // What an earlier backward of this step has made of the unit's is one with the rest, so that parts do not pile up.
+  // What an earlier backward of this step has made of the unit's is one with the rest, so that
+  // parts do not pile up.
   for (const auto& [handle, earlier] : under_way_) {
     if (earlier->in_stream && &earlier->unit == &unit) earlier->add_parts();
   }
@@ -173,7 +175,8 @@ void UnitReductions::wait() {
       reduced.push_back(&reduction->unit);
   }
   if (!replicas_) return;
-  // Behind all that the engine asks of the replicas: nobody calls two of their collectives at a time.
+  // Behind all that the engine asks of the replicas: nobody calls two of their collectives at a
+  // time.
   for (const Unit* const unit : reduced) {
     for (const UnitSection& section : unit->sections) {
       torch::Tensor gradient = section.gradient;

@@ -25,7 +25,8 @@ class UnitReductions {
 
   /// Before the first; `most` bytes for a unit. `exchange` outlives this. Collective.
   void make_buffers(const ShardExchange& exchange, std::size_t most);
-  /// Takes the gradients of a unit's parameters. Throws InputError for one that is sparse. Collective.
+  /// Takes the gradients of a unit's parameters. Throws InputError for one that is sparse.
+  /// Collective.
   void start(Unit& unit);
   /// Throws the first thing that one of them threw, once all have ended.
   void wait();

@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kPoll{100};
-// After so long without a word a server is asked whether it has the question, and then less and less often.
+// After so long without a word a server is asked whether it has the question, and then less and
+// less often.
 constexpr std::chrono::milliseconds kFirstRetry{100};
 constexpr std::chrono::milliseconds kLongestRetry{1000};
 constexpr std::chrono::seconds kWarning{10};

@@ -36,9 +36,10 @@ struct Delays {
   std::int64_t most_updates = 0;
 };
 
-/// Asks servers for what they have of items, of which each is on one of them. A message that is lost with its connection, or with
-/// its server, is sent again, and taken once: a worker's gradients are numbered, and a server that has lost what it took says so. What is
-/// asked and answered, derived classes know. Used by one thread.
+/// Asks servers for what they have of items, of which each is on one of them. A message that is
+/// lost with its connection, or with its server, is sent again, and taken once: a worker's
+/// gradients are numbered, and a server that has lost what it took says so. What is asked and
+/// answered, derived classes know. Used by one thread.
 class Client {
  public:
   virtual ~Client();

@@ -10,7 +10,8 @@
 
 namespace sullae::ps {
 
-/// Where nobody listens (any more), ZeroMQ tries again, and keeps up to `most_queued` messages (0: all).
+/// Where nobody listens (any more), ZeroMQ tries again, and keeps up to `most_queued` messages (0:
+/// all).
 inline zmq::socket_t connect(zmq::context_t& context, const std::string& server, int most_queued) {
   constexpr int kLeastMilliseconds = 20;
   constexpr int kMostMilliseconds = 500;

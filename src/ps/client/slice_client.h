@@ -12,7 +12,8 @@ namespace sullae::ps {
 
 class SliceClient final : public Client {
  public:
-  /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not answer.
+  /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not
+  /// answer.
   SliceClient(ClientOptions options, std::vector<Slice> slices, const Rule& rule);
 
   const std::vector<Slice>& slices() const { return slices_; }
@@ -25,12 +26,13 @@ class SliceClient final : public Client {
   /// By range: whether there is a gradient.
   std::vector<std::uint8_t>& present(std::size_t slice) { return states_[slice].present; }
 
-  /// The first worker's values become those of servers that have none; then all receive the servers'.
+  /// The first worker's values become those of servers that have none; then all receive the
+  /// servers'.
   void start();
   /// Sends all gradients and returns with the values to go on with. Throws TimeoutError, Error.
   void push_pull(double learning_rate) { push_all(learning_rate); }
-  /// Sends that of a slice, for which push_pull() only waits. Up to there it must not change, and nothing else is asked: that
-  /// throws InputError.
+  /// Sends that of a slice, for which push_pull() only waits. Up to there it must not change, and
+  /// nothing else is asked: that throws InputError.
   void push_ahead(std::size_t slice, double learning_rate) {
     Client::push_ahead(static_cast<std::uint32_t>(slice), learning_rate);
   }
@@ -40,7 +42,8 @@ class SliceClient final : public Client {
   /// Receives the servers' values as they are.
   void pull() { pull_all(); }
 
-  /// The rule's state of a slice, as pack() gives it: what pull_state() receives and put_state() sends.
+  /// The rule's state of a slice, as pack() gives it: what pull_state() receives and put_state()
+  /// sends.
   std::vector<std::byte>& state(std::size_t slice) { return states_[slice].state; }
   void pull_state() { ask_all(Request::state, "the optimizer's state"); }
   /// To be called by worker 0, while nobody pushes.

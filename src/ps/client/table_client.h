@@ -12,7 +12,8 @@ namespace sullae::ps {
 
 class TableClient final : public Client {
  public:
-  /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not answer.
+  /// Greets the servers. Throws InputError where one refuses, TimeoutError where one does not
+  /// answer.
   TableClient(ClientOptions options, const TableShape& shape, const Rule& rule);
 
   std::size_t dimension() const { return static_cast<std::size_t>(shape_.dimension); }
@@ -21,16 +22,17 @@ class TableClient final : public Client {
 
   /// The values of these rows, one behind the other.
   void look_up(std::span<const std::uint64_t> ids, float* to);
-  /// Sends the gradients of these rows, each of which is named once, and returns when this worker may go on. They may be
-  /// none, and are a step all the same.
+  /// Sends the gradients of these rows, each of which is named once, and returns when this worker
+  /// may go on. They may be none, and are a step all the same.
   void push(std::span<const std::uint64_t> ids, const float* gradients, double learning_rate);
   /// After rest().
   void pull() { pull_all(); }
 
-  /// Hands out all rows that there are, a part at a time, as those of one moment where nobody pushes. Returns how many steps
-  /// the table has behind it.
+  /// Hands out all rows that there are, a part at a time, as those of one moment where nobody
+  /// pushes. Returns how many steps the table has behind it.
   std::int64_t pull_rows(const std::function<void(const Rows&)>& take);
-  /// To be called by one worker, while nobody pushes: these, whose numbers are other ones than before, beside those that are there.
+  /// To be called by one worker, while nobody pushes: these, whose numbers are other ones than
+  /// before, beside those that are there.
   void put_rows(const Rows& rows);
   /// Of all rows. It is then as one that has so many steps behind it.
   void clear(std::int64_t steps);

@@ -60,7 +60,8 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
   }
   if (members_.living().empty()) {
     begin(dead);
-    // In the midst of a training that a server before this one has served: those who do not live are not waited for.
+    // In the midst of a training that a server before this one has served: those who do not live
+    // are not waited for.
     if (header.step > 0) members_.expect_to_hear(Clock::now());
   }
   members_.join(header.worker, header.incarnation, Clock::now());
@@ -112,8 +113,8 @@ void Group::answer(Message& message) {
     replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
 }
 
-// One that waits for others, and not for this server, does not hear that it has come back with an older state: nobody is to wait
-// for it here in turn.
+// One that waits for others, and not for this server, does not hear that it has come back with an
+// older state: nobody is to wait for it here in turn.
 void Group::hear_step(int worker, std::int64_t step) {
   auto& heard = steps_[worker];
   if (step <= heard) return;
@@ -205,7 +206,8 @@ void Group::query(Message& message, Clocks& clocks) {
         from, {.kind = Kind::waiting, .worker = clocks.slowest(counted()), .item = header.item});
 }
 
-// Of the first of the workers, who says hello again to hear that it is to give them; the others ask again.
+// Of the first of the workers, who says hello again to hear that it is to give them; the others ask
+// again.
 void Group::ask_for_values(Message& message) {
   const Header header = message.header;
   if (gives_values(header.worker))

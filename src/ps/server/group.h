@@ -19,8 +19,8 @@
 
 namespace sullae::ps {
 
-/// Who its members are, and what each of its items is waited for. What the items are, derived classes know. Used by the
-/// server's thread.
+/// Who its members are, and what each of its items is waited for. What the items are, derived
+/// classes know. Used by the server's thread.
 class Group {
  public:
   /// As the first worker's greeting describes it. Throws nlohmann::json::exception, InputError.
@@ -30,7 +30,8 @@ class Group {
 
   const std::string& name() const { return name_; }
   Members& members() { return members_; }
-  /// False of a worker that is refused. The first, and the first after all have left, begins for all but the `dead`.
+  /// False of a worker that is refused. The first, and the first after all have left, begins for
+  /// all but the `dead`.
   bool hello(Message& message, const nlohmann::json& said, const std::set<int>& dead);
   /// Any other message.
   void answer(Message& message);
@@ -38,8 +39,9 @@ class Group {
   void look_again();
   /// Whether what is to be saved has changed since this was asked last.
   bool take_change() { return std::exchange(has_changed_, false); }
-  /// Whether it has all that workers begin with, which they give one part after the other: with the first gradient, or when nothing
-  /// more has come for a while. Nobody can go on from what was saved before.
+  /// Whether it has all that workers begin with, which they give one part after the other: with the
+  /// first gradient, or when nothing more has come for a while. Nobody can go on from what was
+  /// saved before.
   bool is_whole(Clock::time_point now) const;
   /// Whether it has begun anew since this was asked last.
   bool take_beginning() { return std::exchange(has_begun_anew_, false); }
@@ -63,7 +65,8 @@ class Group {
   virtual std::vector<std::pair<std::uint32_t, Clocks*>> all_clocks() = 0;
   /// Whether nothing is known of an item before a worker has given it.
   virtual bool needs_values(std::uint32_t item) const = 0;
-  /// A gradient: applied, or where there are rounds added to those of others. False where it is none of this item's.
+  /// A gradient: applied, or where there are rounds added to those of others. False where it is
+  /// none of this item's.
   virtual bool push(const Message& message) = 0;
   /// The round's gradients, times `scale`.
   virtual void apply_round(std::uint32_t item, float scale) = 0;

@@ -1,4 +1,5 @@
-// Memory that is read at random places, which with small pages costs a walk through page tables each time.
+// Memory that is read at random places, which with small pages costs a walk through page tables
+// each time.
 #pragma once
 
 #include <sys/mman.h>

@@ -200,7 +200,8 @@ void ServerLoop::answer(Message& message) {
     if (kind == Kind::leave || (kind == Kind::fail && was_there)) gone(worker, kind == Kind::leave);
     return;
   }
-  // Of a group that a server before this one had. A worker at rest says nothing else; the rest say hello.
+  // Of a group that a server before this one had. A worker at rest says nothing else; the rest say
+  // hello.
   if (header.kind == Kind::leave && is_of_this_job(message)) gone(header.worker, true);
   if (needs_answer(header.kind))
     replies_.send(message.from, {.kind = Kind::unknown, .item = header.item});
@@ -212,7 +213,8 @@ bool ServerLoop::is_of_this_job(const Message& message) const {
          message.header.group == group_of(message.parts[0].to_string_view(), options_.secret);
 }
 
-// Whoever was not expected, or has failed, is let in where the others are: in each group at another moment.
+// Whoever was not expected, or has failed, is let in where the others are: in each group at another
+// moment.
 std::string ServerLoop::too_late(int worker, const std::string& name) const {
   if (options_.staleness < 0) return "";
   const auto own = groups_.find(group_of(name, options_.secret));

@@ -23,7 +23,8 @@ class ServerLoop {
   const std::string& endpoint() const { return endpoint_; }
   /// Answers what comes within `limit`, and looks after leases.
   void turn(std::chrono::milliseconds limit);
-  /// Whether as many workers as were expected have come and none is there any more, where that is the end.
+  /// Whether as many workers as were expected have come and none is there any more, where that is
+  /// the end.
   bool is_over() const;
   /// Where there is a file, and something has changed.
   void save();

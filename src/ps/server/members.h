@@ -11,8 +11,8 @@
 
 namespace sullae::ps {
 
-/// Workers that are expected and have not come yet, and those that live: that were heard of within the lease. Used by
-/// one thread.
+/// Workers that are expected and have not come yet, and those that live: that were heard of within
+/// the lease. Used by one thread.
 class Members {
  public:
   Members(int expected, std::chrono::milliseconds lease);
@@ -20,11 +20,11 @@ class Members {
   /// Where nobody is there: waits for the expected, but for those who are dead, or at rest.
   void begin(const std::set<int>& dead);
 
-  /// A worker that comes, or comes again: `incarnation` tells its processes apart. One that was not expected is waited for
-  /// from count() on, which is to come with its first gradient.
+  /// A worker that comes, or comes again: `incarnation` tells its processes apart. One that was not
+  /// expected is waited for from count() on, which is to come with its first gradient.
   void join(int worker, std::uint64_t incarnation, Clock::time_point now);
-  /// False of one that has not joined, or has left, or whose place another process has taken. One that
-  /// restore() has brought lives by that, but is to say hello, too.
+  /// False of one that has not joined, or has left, or whose place another process has taken. One
+  /// that restore() has brought lives by that, but is to say hello, too.
   bool hear(int worker, std::uint64_t incarnation, Clock::time_point now);
   /// Another process lives as this worker, which came after that one.
   bool was_replaced(int worker, std::uint64_t incarnation) const;
@@ -44,7 +44,8 @@ class Members {
   const std::set<int>& counted() const { return counted_; }
   std::set<int> living() const;
   const std::set<int>& resting() const { return resting_; }
-  /// As the server before this one had them: those who lived have the lease to be heard of, from renew() on.
+  /// As the server before this one had them: those who lived have the lease to be heard of, from
+  /// renew() on.
   void restore(const std::set<int>& living, const std::set<int>& counted,
                const std::set<int>& resting);
   void renew(Clock::time_point now);

@@ -13,8 +13,8 @@
 
 namespace sullae::ps {
 
-/// A hash table from ids to numbers, by linear probing. Maps of the libraries cannot be told which ids will be asked for
-/// next, and with ten million of them each question waits for memory.
+/// A hash table from ids to numbers, by linear probing. Maps of the libraries cannot be told which
+/// ids will be asked for next, and with ten million of them each question waits for memory.
 class RowNumbers {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};

@@ -41,7 +41,8 @@ void Shard::apply_sum(float scale) {
 }
 
 void Shard::apply(const Gradient& gradient, float scale) {
-  // Another thread may be sending them. Where it has let go, counting once more makes its reading come before this writing.
+  // Another thread may be sending them. Where it has let go, counting once more makes its reading
+  // come before this writing.
   const bool is_kept = values_.use_count() > 1;
   if (is_kept || Values(values_).use_count() > 2)
     values_ = std::make_shared<std::vector<float>>(*values_);

@@ -11,7 +11,8 @@
 
 namespace sullae::ps {
 
-/// Values and the rule's state, and the sum of the gradients that are to be applied as one. Used by one thread.
+/// Values and the rule's state, and the sum of the gradients that are to be applied as one. Used by
+/// one thread.
 class Shard {
  public:
   /// Of ranges of so many elements, each of which may lack a gradient.
@@ -40,7 +41,8 @@ class Shard {
 
   /// For a file: all but the arrays.
   nlohmann::json numbers() const;
-  /// Takes what numbers() gave, after which arrays() are to be filled. Throws nlohmann::json::exception.
+  /// Takes what numbers() gave, after which arrays() are to be filled. Throws
+  /// nlohmann::json::exception.
   void restore(const nlohmann::json& numbers);
   /// Values and the rule's state; of a shard without values none.
   std::vector<std::span<std::byte>> arrays();

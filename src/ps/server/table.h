@@ -14,8 +14,9 @@
 
 namespace sullae::ps {
 
-/// Rows are made when they are first updated: one that never was is what it begins as, and takes no memory. A step leaves
-/// alone rows without a gradient, and what the rule keeps of them, as PyTorch's SparseAdam does. Used by one thread.
+/// Rows are made when they are first updated: one that never was is what it begins as, and takes no
+/// memory. A step leaves alone rows without a gradient, and what the rule keeps of them, as
+/// PyTorch's SparseAdam does. Used by one thread.
 class Table {
  public:
   Table(const TableShape& shape, const Rule& rule);
@@ -38,7 +39,8 @@ class Table {
   void add(const Gradient& gradient);
   void apply_sum(float scale);
 
-  /// As they were made, from the one with this place on; fewer than `most` where these are the last.
+  /// As they were made, from the one with this place on; fewer than `most` where these are the
+  /// last.
   Rows part(std::size_t first, std::size_t most) const;
   /// In place of those of the same numbers.
   void put(const Rows& rows);

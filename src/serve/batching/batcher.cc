@@ -156,8 +156,8 @@ std::vector<Batcher::Impl::Work> Batcher::Impl::take(Queue& queue) {
   return batch;
 }
 
-// Requests that have waited for too long are answered before others are computed: under overload their
-// clients are gone, and computing for them would make the others late too.
+// Requests that have waited for too long are answered before others are computed: under overload
+// their clients are gone, and computing for them would make the others late too.
 void Batcher::Impl::fail_expired(std::unique_lock<std::mutex>& lock) {
   std::vector<Work> expired;
   const auto limit = Clock::now() - options_.timeout;

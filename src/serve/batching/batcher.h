@@ -32,8 +32,9 @@ struct BatcherOptions {
   int instances = 1;
 };
 
-/// A queue and the threads that empty it. Rows of equal keys make batches; of those that are full or whose
-/// first request has waited for max_queue_delay, the one with the oldest request is next. Any thread may call submit().
+/// A queue and the threads that empty it. Rows of equal keys make batches; of those that are full
+/// or whose first request has waited for max_queue_delay, the one with the oldest request is next.
+/// Any thread may call submit().
 class Batcher {
  public:
   /// A request's part of the network's output, or why there is none.
@@ -49,13 +50,14 @@ class Batcher {
       std::function<std::vector<std::vector<torch::Tensor>>(const std::vector<const Rows*>&)>;
 
   Batcher(const BatcherOptions& options, Run run);
-  /// Answers what waits still, and ends. May be called in one of its own threads, by what `done` owns.
+  /// Answers what waits still, and ends. May be called in one of its own threads, by what `done`
+  /// owns.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  /// Throws RequestError: invalid for more rows than a batch has, and overloaded where the queue is full, unless it is a part
-  /// of what was let in before.
+  /// Throws RequestError: invalid for more rows than a batch has, and overloaded where the queue is
+  /// full, unless it is a part of what was let in before.
   enum class Admission { wanted, given };
   void submit(Rows rows, Done done, Admission admission = Admission::wanted);
   /// Rows that wait.

@@ -19,7 +19,8 @@ using nlohmann::json;
 
 constexpr const char* kParameters = "max_tokens, temperature, top_k, top_p and seed";
 
-// Whole numbers of JSON are unsigned where they come from a text, and may be signed where they come from a tensor.
+// Whole numbers of JSON are unsigned where they come from a text, and may be signed where they come
+// from a tensor.
 template <class Number>
 bool is_in_range(const json& value) {
   if constexpr (std::is_floating_point_v<Number>) {

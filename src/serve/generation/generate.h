@@ -1,5 +1,6 @@
-// Texts that a served language model goes on with. Each piece is a row of a batch with whatever else waits at that moment,
-// so that texts of many clients grow side by side and none waits for another's end.
+// Texts that a served language model goes on with. Each piece is a row of a batch with whatever
+// else waits at that moment, so that texts of many clients grow side by side and none waits for
+// another's end.
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@
 
 namespace sullae::serve {
 
-/// The generate extension of the Open Inference Protocol, as KServe and Triton have it: "text_input", and "parameters", which
-/// may stand beside it too.
+/// The generate extension of the Open Inference Protocol, as KServe and Triton have it:
+/// "text_input", and "parameters", which may stand beside it too.
 struct GenerateRequest {
   std::string id;
   std::string prompt;
@@ -39,8 +40,8 @@ struct Generated {
 struct GenerationListener {
   /// The end, or an error.
   std::function<void(const Generated&)> done;
-  /// What was written since the last call, as soon as it is there. False: nobody hears it any more, so that it ends without
-  /// another call.
+  /// What was written since the last call, as soon as it is there. False: nobody hears it any more,
+  /// so that it ends without another call.
   std::function<bool(const std::string&)> wrote = {};
 };
 
@@ -50,7 +51,8 @@ class Generations {
   /// Ends those that go on, at their next piece, and waits for that.
   ~Generations();
 
-  /// Throws RequestError: invalid where the model writes nothing, overloaded where too many are written already.
+  /// Throws RequestError: invalid where the model writes nothing, overloaded where too many are
+  /// written already.
   void start(const std::shared_ptr<Version>& version, const GenerateRequest& request,
              GenerationListener listener);
   /// Those that go on end at their next piece, and are told so: unavailable.

@@ -31,13 +31,15 @@ namespace {
 constexpr int kMostStreams = 256;
 // Whose peer is gone without a word, or out of reach.
 constexpr int kKeepAliveMilliseconds = 60'000;
-// When all that was asked for is answered: of those who follow the health service, or look at what there is, and stay.
+// When all that was asked for is answered: of those who follow the health service, or look at what
+// there is, and stay.
 constexpr std::chrono::milliseconds kFollowersLimit{1000};
 constexpr std::chrono::milliseconds kCancelPeriod{100};
 constexpr const char* kService = inference::GRPCInferenceService::service_full_name();
 constexpr std::size_t kMaxPemBytes = std::size_t{1} << 20;
 
-// Why a port cannot be had gRPC says in its log alone: as a line of its insides, in which the system's word is.
+// Why a port cannot be had gRPC says in its log alone: as a line of its insides, in which the
+// system's word is.
 class StartLog {
  public:
   StartLog() {
@@ -123,7 +125,8 @@ class GrpcServer::Impl {
     if (server_ == nullptr) return;
     server_->GetHealthCheckService()->Shutdown();
     service_.refuse();
-    // Clients are told to go elsewhere at once (GOAWAY). Those who only follow stay, and would be waited for as long as who is answered.
+    // Clients are told to go elsewhere at once (GOAWAY). Those who only follow stay, and would be
+    // waited for as long as who is answered.
     std::mutex mutex;
     std::condition_variable_any changed;
     std::jthread followers([&](const std::stop_token& over) {

@@ -27,11 +27,12 @@ struct GrpcServerOptions {
   std::string tls_key = {};
 };
 
-/// Serves from the constructor until shutdown(), with the health and reflection services. Any thread.
+/// Serves from the constructor until shutdown(), with the health and reflection services. Any
+/// thread.
 class GrpcServer {
  public:
-  /// What is given must outlive this object. `budget` is for messages in memory; gRPC itself may have as much for what
-  /// is on its way. Throws Error for a port that is taken.
+  /// What is given must outlive this object. `budget` is for messages in memory; gRPC itself may
+  /// have as much for what is on its way. Throws Error for a port that is taken.
   GrpcServer(const GrpcServerOptions& options, Repository& repository, const http::Access& access,
              http::Budget& budget, Generations& generations);
   ~GrpcServer();

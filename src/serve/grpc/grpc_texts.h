@@ -1,5 +1,6 @@
-// Texts that go on, as gRPC's messages: what HTTP's generate extension has as members of an object are tensors of one
-// element here, or parameters of the request, as clients of Triton's language models send them.
+// Texts that go on, as gRPC's messages: what HTTP's generate extension has as members of an object
+// are tensors of one element here, or parameters of the request, as clients of Triton's language
+// models send them.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ namespace sullae::serve {
 struct InferListener {
   /// The answer, or what is left of it. Where there is an error, it only says what was asked for.
   std::function<void(inference::ModelInferResponse, std::exception_ptr)> done;
-  /// Of a text that is written piece by piece what is new. False: nobody hears it any more, so that it ends without another
-  /// call. Where there is none, texts are answered whole.
+  /// Of a text that is written piece by piece what is new. False: nobody hears it any more, so that
+  /// it ends without another call. Where there is none, texts are answered whole.
   std::function<bool(inference::ModelInferResponse)> wrote = {};
 };
 

@@ -13,8 +13,8 @@ namespace {
 using grpc::Status;
 using inference::ModelInferResponse;
 
-// Requests of a stream that have no answer yet, and answers that wait for a client that does not read: as many as a
-// connection may have calls.
+// Requests of a stream that have no answer yet, and answers that wait for a client that does not
+// read: as many as a connection may have calls.
 constexpr std::size_t kMostOpen = 256;
 
 std::string text_of(const std::exception_ptr& error) {
@@ -120,8 +120,8 @@ bool InferStream::take_piece(Answer answer) {
   return goes_on;
 }
 
-// With the mutex held. What waits of a text is one answer, however slow its client is. False where there is no memory for it, which is the
-// request's last answer then.
+// With the mutex held. What waits of a text is one answer, however slow its client is. False where
+// there is no memory for it, which is the request's last answer then.
 bool InferStream::put(Answer answer, bool is_last) {
   const auto earlier = std::ranges::find(waiting_, answer.request, &Answer::request);
   const bool joins = earlier != waiting_.end() && answer.response.raw_output_contents_size() > 0 &&

@@ -1,5 +1,5 @@
-// ModelStreamInfer, an extension of Triton's: the requests of a stream, each answered as soon as it can be, texts piece by
-// piece. Answers carry their request's id, since they come in any order.
+// ModelStreamInfer, an extension of Triton's: the requests of a stream, each answered as soon as it
+// can be, texts piece by piece. Answers carry their request's id, since they come in any order.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>

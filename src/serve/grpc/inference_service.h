@@ -1,4 +1,5 @@
-// inference.GRPCInferenceService: requests come as bytes, and are parsed when their token and their memory are in order.
+// inference.GRPCInferenceService: requests come as bytes, and are parsed when their token and their
+// memory are in order.
 #pragma once
 
 #include <boost/asio/thread_pool.hpp>
@@ -57,7 +58,8 @@ class InferenceService final : public detail::RawInferenceService {
 
   /// Takes no more requests, and lets go of clients that keep streams open and ask for nothing.
   void refuse();
-  /// Waits for what is being answered; texts that still go on after `limit` end at their next piece.
+  /// Waits for what is being answered; texts that still go on after `limit` end at their next
+  /// piece.
   void wait(std::chrono::milliseconds limit);
 
  private:

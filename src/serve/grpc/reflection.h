@@ -9,8 +9,8 @@
 
 namespace sullae::serve {
 
-/// Answers reflection in its versions v1 and v1alpha, whose messages are the same; other methods than those of
-/// registered services get the status UNIMPLEMENTED. gRPC calls it, in its threads.
+/// Answers reflection in its versions v1 and v1alpha, whose messages are the same; other methods
+/// than those of registered services get the status UNIMPLEMENTED. gRPC calls it, in its threads.
 class Reflection final : public grpc::CallbackGenericService {
  public:
   /// The full names of what is to be listed.

@@ -99,7 +99,8 @@ class Counter {
       default:  // groups, which proto3 does not have
         refuse_message(type);
     }
-    // As if it were unknown, as a field of another type than was sent is too: those are kept as objects.
+    // As if it were unknown, as a field of another type than was sent is too: those are kept as
+    // objects.
     bytes_ += kObjectBytes;
     return true;
   }

@@ -54,7 +54,8 @@ class Codec {
   virtual std::vector<std::string> labels() const { return {}; }
   /// Whether what it learns from are texts without labels.
   virtual bool learns_to_write() const { return false; }
-  /// A request to warm up with, of `rows` rows; empty where nothing is known of what the model takes.
+  /// A request to warm up with, of `rows` rows; empty where nothing is known of what the model
+  /// takes.
   virtual InferRequest example(std::int64_t rows) const = 0;
 };
 
@@ -62,7 +63,8 @@ class Codec {
 std::unique_ptr<Codec> make_text_codec(const train::ModelDescription& description);
 /// Texts in, the likeliest piece that follows out: "next" (BYTES) and "probability" (FP32).
 std::unique_ptr<Codec> make_next_piece_codec(const train::Language& language);
-/// Encoded images (BYTES "image"), or the network's own input under that name (FP32), in; classes out.
+/// Encoded images (BYTES "image"), or the network's own input under that name (FP32), in; classes
+/// out.
 std::unique_ptr<Codec> make_image_codec(const train::ModelDescription& description);
 /// The network's own input and output. `batched`: the first dimension counts rows.
 std::unique_ptr<Codec> make_tensor_codec(std::vector<TensorSignature> inputs,
@@ -74,7 +76,8 @@ const InferTensor& only_input(const InferRequest& request, const std::string& na
 /// Of a tensor in the host's memory, in order.
 std::string bytes_of(const torch::Tensor& tensor);
 
-/// Scores as classes: "label" (BYTES), "probability" (FP32) and "probabilities" (FP32, of all classes).
+/// Scores as classes: "label" (BYTES), "probability" (FP32) and "probabilities" (FP32, of all
+/// classes).
 class ClassOutput {
  public:
   explicit ClassOutput(const train::ModelDescription& description);

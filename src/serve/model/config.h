@@ -57,7 +57,8 @@ struct ModelConfig {
   /// 0: one a processor, or on a GPU two, of which one prepares while the other computes.
   int instances = 0;
   VersionPolicy version_policy;
-  /// The share of the requests that a new version gets at first; below 100 it is a canary until it is promoted.
+  /// The share of the requests that a new version gets at first; below 100 it is a canary until it
+  /// is promoted.
   int new_version_percent = 100;
   std::vector<GoldenRequest> golden;
   online::OnlineConfig online;
@@ -66,8 +67,8 @@ struct ModelConfig {
   /// Of TorchScript: what the module takes and returns; empty is found from the module.
   std::vector<TensorSignature> inputs;
   std::vector<TensorSignature> outputs;
-  /// Of TorchScript with text or image preprocessing. Files are looked for in the version's folder, and
-  /// then in the model's.
+  /// Of TorchScript with text or image preprocessing. Files are looked for in the version's folder,
+  /// and then in the model's.
   std::string vocabulary_file;
   std::string classes_file;
   train::ModelDescription description;
@@ -75,7 +76,8 @@ struct ModelConfig {
   bool written = false;
 };
 
-/// Reads `file`; without one, all is as by default. Throws InputError that names the file and the line.
+/// Reads `file`; without one, all is as by default. Throws InputError that names the file and the
+/// line.
 ModelConfig read_model_config(const std::filesystem::path& file);
 
 }  // namespace sullae::serve

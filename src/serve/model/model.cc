@@ -231,7 +231,8 @@ void Model::warm_up() const {
     if (request.inputs.empty()) return;
     for (int round = 0; round < 2; ++round) {
       const auto answered = answer(request);
-      // A network of another's making may have reasons of its own, as one that divides by what a picture of one colour has not.
+      // A network of another's making may have reasons of its own, as one that divides by what a
+      // picture of one colour has not.
       if (platform_ == kCheckpoint) expect_numbers(answered);
     }
   }

@@ -21,7 +21,8 @@ class Model {
   /// Throws InputError or Error that says what is wrong with which file.
   Model(const std::filesystem::path& path, const ModelConfig& config);
 
-  /// "sullae_checkpoint", "pytorch_torchscript", or as Triton calls packages of AOTInductor, "torch_aoti".
+  /// "sullae_checkpoint", "pytorch_torchscript", or as Triton calls packages of AOTInductor,
+  /// "torch_aoti".
   const std::string& platform() const { return platform_; }
   const Codec& codec() const { return *codec_; }
   /// Of a language model how texts become its input; empty for others.
@@ -30,16 +31,16 @@ class Model {
   /// Rows that may be computed together.
   std::int64_t max_batch_size() const { return max_batch_size_; }
 
-  /// The network's outputs for each of `requests`, computed together: all or none of texts that go on, whose output are the
-  /// scores of what follows. Throws Error.
+  /// The network's outputs for each of `requests`, computed together: all or none of texts that go
+  /// on, whose output are the scores of what follows. Throws Error.
   std::vector<std::vector<torch::Tensor>> run(const std::vector<const Rows*>& requests) const;
   /// What clients would get, of all together: [rows, …] each. Throws Error.
   std::vector<InferTensor> answer_together(const std::vector<const Rows*>& rows) const;
   /// One request by itself. Throws RequestError and Error.
   std::vector<InferTensor> answer(const InferRequest& request) const;
 
-  /// Computes batches of the usual sizes, so that no client waits for what is made the first time. Throws Error where a
-  /// checkpoint answers with what is no number.
+  /// Computes batches of the usual sizes, so that no client waits for what is made the first time.
+  /// Throws Error where a checkpoint answers with what is no number.
   void warm_up() const;
   /// Throws Error that names the first golden request that is answered otherwise.
   void check_golden() const;

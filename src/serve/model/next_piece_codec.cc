@@ -1,4 +1,5 @@
-// What follows a text, of a language model: the likeliest piece alone. Texts that go on are in serve/generation.
+// What follows a text, of a language model: the likeliest piece alone. Texts that go on are in
+// serve/generation.
 #include <torch/torch.h>
 
 #include <utility>

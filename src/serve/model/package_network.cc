@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 #if SULLAE_HAS_PACKAGES
 namespace {
 
-// A package computes with any sizes, beyond the memory of its inputs too, unless this asks it to look, which it reads when it
-// computes first. Set while the program has one thread.
+// A package computes with any sizes, beyond the memory of its inputs too, unless this asks it to
+// look, which it reads when it computes first. Set while the program has one thread.
 [[maybe_unused]] const bool kInputsAreLookedAt =
     ::setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", /*overwrite=*/1) == 0;
 
@@ -44,8 +44,9 @@ void expect_instructions(const std::string& wanted) {
 #endif
 }
 
-// What sullae.serve.export() writes down of a package's inputs: what is outside of it libtorch refuses, too, and keeps its memory
-// for ever. Each size is a number, or [a name, the least, the most or 0]; those of one name are the same.
+// What sullae.serve.export() writes down of a package's inputs: what is outside of it libtorch
+// refuses, too, and keeps its memory for ever. Each size is a number, or [a name, the least, the
+// most or 0]; those of one name are the same.
 class Sizes {
  public:
   // Of a package of another's making there is nothing.
@@ -150,7 +151,8 @@ class PackageNetwork final : public Network {
   }
 
  private:
-  // torch.export compiles for two rows and more unless it is told otherwise, and cannot always be: then one is computed twice.
+  // torch.export compiles for two rows and more unless it is told otherwise, and cannot always be:
+  // then one is computed twice.
   std::vector<torch::Tensor> compute(const std::vector<torch::Tensor>& inputs) const {
     const bool is_one_row = takes_batches_ && std::ranges::all_of(inputs, [](const auto& input) {
                               return input.dim() > 0 && input.size(0) == 1;

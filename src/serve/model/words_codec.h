@@ -1,4 +1,5 @@
-// What all models of texts have in common: numbers of words, padded behind the shorter texts, and the texts' lengths.
+// What all models of texts have in common: numbers of words, padded behind the shorter texts, and
+// the texts' lengths.
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@ std::string encode_base64(std::string_view bytes) {
 }
 
 std::optional<std::string> decode_base64(std::string_view text) {
-  // decoded_size() counts whole groups of four alone, and decode() writes what an unpadded rest holds.
+  // decoded_size() counts whole groups of four alone, and decode() writes what an unpadded rest
+  // holds.
   std::string bytes(base64::decoded_size(text.size() + 3), '\0');
   const auto [written, read] = base64::decode(bytes.data(), text.data(), text.size());
   // A letter alone is less than a byte.

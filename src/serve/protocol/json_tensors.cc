@@ -59,14 +59,14 @@ void append_boolean(const json& value, InferTensor& tensor) {
   append(tensor, static_cast<char>(value.get<bool>()));
 }
 
-// What a text becomes takes many times its own bytes: a value is 16, its place in a list that grows up to twice as
-// many more, a list, an object or a text has memory of its own.
+// What a text becomes takes many times its own bytes: a value is 16, its place in a list that grows
+// up to twice as many more, a list, an object or a text has memory of its own.
 constexpr std::size_t kElementBytes = 48;
 constexpr std::size_t kContainerBytes = 96;
 constexpr std::size_t kTextBytes = 64;
 
-// Returns about how much memory parsing would take. Lists within lists within lists would be walked through by
-// recursion, so their depth is limited.
+// Returns about how much memory parsing would take. Lists within lists within lists would be walked
+// through by recursion, so their depth is limited.
 std::size_t estimate(std::string_view text) {
   constexpr int kMost = 64;
   int depth = 0;

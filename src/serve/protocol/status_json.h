@@ -16,7 +16,8 @@ const std::vector<std::string>& server_extensions();
 nlohmann::json model_metadata(const ModelStatus& status, const Model& model);
 /// GET v2/models/<model>/config, as Triton answers it: what there is of it.
 nlohmann::json model_configuration(const std::string& name, const Model& model);
-/// GET v2/models/<model>/stats, as Triton answers it: of all versions that are loaded, or of `version`.
+/// GET v2/models/<model>/stats, as Triton answers it: of all versions that are loaded, or of
+/// `version`.
 nlohmann::json model_statistics(const std::vector<ModelStatus>& models, const std::string& version);
 /// POST v2/repository/index, as Triton answers it; with `ready`, of versions that answer alone.
 nlohmann::json repository_index(const std::vector<ModelStatus>& models, bool ready);

@@ -85,7 +85,8 @@ void check_stop() {
 Repository::Repository(const RepositoryOptions& options) : options_(options) {
   if (!options_.remote.empty()) mirror_.emplace(options_.remote, options_.directory);
   repository::expect_repository(options_.directory);
-  // Two servers would overwrite each other's notes of what is served. A folder that cannot be written to has none.
+  // Two servers would overwrite each other's notes of what is served. A folder that cannot be
+  // written to has none.
   lock_ = lock_of(options_.directory / repository::kServingLock);
 }
 
@@ -196,7 +197,8 @@ void Repository::update(ServedModel& model, bool at_once) {
   }
 }
 
-// A version is destroyed here and not where its last request ended, which would hold that thread up.
+// A version is destroyed here and not where its last request ended, which would hold that thread
+// up.
 void Repository::free_unused() {
   const std::lock_guard lock(retired_mutex_);
   const auto before = retired_.size();

@@ -30,8 +30,8 @@ struct RepositoryOptions {
   std::chrono::milliseconds poll{1000};
 };
 
-/// Any thread may call it. A thread of its own loads and frees versions, one after the other; what operators ask for
-/// does not wait for other models'.
+/// Any thread may call it. A thread of its own loads and frees versions, one after the other; what
+/// operators ask for does not wait for other models'.
 class Repository {
  public:
   /// Throws InputError where there is no such folder, and where another server serves it.
@@ -40,13 +40,14 @@ class Repository {
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
 
-  /// Looks for the first time, and returns when every model that can be loaded is. Then watches. Throws NoRepository where what is to be copied
-  /// is none, and Error where a store of which there is no copy yet does not answer.
+  /// Looks for the first time, and returns when every model that can be loaded is. Then watches.
+  /// Throws NoRepository where what is to be copied is none, and Error where a store of which there
+  /// is no copy yet does not answer.
   void start();
   /// Looks no more. What is loaded answers on.
   void stop();
-  /// Whether start() has ended and, where there are models, one of them answers: a model that does not is none of the
-  /// others' business, and says so of itself.
+  /// Whether start() has ended and, where there are models, one of them answers: a model that does
+  /// not is none of the others' business, and says so of itself.
   bool ready() const;
   /// Called after each look at the folders, and before start(). In the repository's thread.
   void on_look(std::function<void()> call) { on_look_ = std::move(call); }

@@ -99,8 +99,9 @@ std::vector<std::shared_ptr<Version>> ServedModel::take_versions() {
   return versions;
 }
 
-// Of a hundred turns in a row as many as the percentage says, in an order that is another one each time: clients that
-// send good and bad requests, or requests of two kinds, in turn must not find the canary in all of one kind.
+// Of a hundred turns in a row as many as the percentage says, in an order that is another one each
+// time: clients that send good and bad requests, or requests of two kinds, in turn must not find
+// the canary in all of one kind.
 bool ServedModel::is_canarys(std::uint64_t turn) const {
   constexpr std::uint64_t kRound = 100;
   const std::uint64_t round = turn / kRound;
@@ -173,8 +174,8 @@ ModelStatus ServedModel::status() const {
   return status;
 }
 
-// The lock under which the version that `wanted` names, under it, is loaded; 0 is none. It is named again after another has been loaded.
-// Throws RequestError (conflict) where it is refused.
+// The lock under which the version that `wanted` names, under it, is loaded; 0 is none. It is named
+// again after another has been loaded. Throws RequestError (conflict) where it is refused.
 std::unique_lock<std::mutex> ServedModel::lock_with_ready(
     const std::function<std::int64_t()>& wanted) {
   std::unique_lock updating(update_mutex_, std::defer_lock);

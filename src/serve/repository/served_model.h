@@ -48,12 +48,12 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
 
-  /// Looks at the folder: loads versions that are new, drops what the policy does not want any more. The
-  /// old version answers until the new one is ready. Reports what changed as log lines. Versions that
-  /// are dropped come back in the result, to be destroyed once nobody uses them.
+  /// Looks at the folder: loads versions that are new, drops what the policy does not want any
+  /// more. The old version answers until the new one is ready. Reports what changed as log lines.
+  /// Versions that are dropped come back in the result, to be destroyed once nobody uses them.
   ///
-  /// A version that has just been written is loaded when it is as it was a moment ago, since copying may
-  /// go on; the first call, and one with `at_once`, take what there is.
+  /// A version that has just been written is loaded when it is as it was a moment ago, since
+  /// copying may go on; the first call, and one with `at_once`, take what there is.
   std::vector<std::shared_ptr<Version>> update(bool at_once = false);
   /// Why the folder cannot be looked at now, for status().
   void report(const std::string& problem);
@@ -63,8 +63,8 @@ class ServedModel {
   /// Whether a request takes its turn in the canary's share.
   enum class Turn { taken, left };
 
-  /// The version that a request goes to: `number`, or else the one that is served, or the canary by its
-  /// share. Throws RequestError (not_found, unavailable).
+  /// The version that a request goes to: `number`, or else the one that is served, or the canary by
+  /// its share. Throws RequestError (not_found, unavailable).
   std::shared_ptr<Version> choose(std::optional<std::int64_t> number,
                                   Turn turn = Turn::taken) const;
   /// Whether there is a version that answers.
@@ -72,11 +72,13 @@ class ServedModel {
   /// Looks at the folder too, for versions that are not loaded.
   ModelStatus status() const;
 
-  /// Withdraws the version that is served; the one before, which is loaded first where it is not, takes its place. Also after a
-  /// restart. Throws RequestError (conflict) where there is none before, or it is refused: nothing changes then.
+  /// Withdraws the version that is served; the one before, which is loaded first where it is not,
+  /// takes its place. Also after a restart. Throws RequestError (conflict) where there is none
+  /// before, or it is refused: nothing changes then.
   std::int64_t roll_back();
-  /// Sends `percent` of the requests to `number`, which is loaded first where it is not; 0 ends it, 100 makes it the one that is
-  /// served with the next update(). Throws RequestError (not_found, invalid, and conflict where it is refused).
+  /// Sends `percent` of the requests to `number`, which is loaded first where it is not; 0 ends it,
+  /// 100 makes it the one that is served with the next update(). Throws RequestError (not_found,
+  /// invalid, and conflict where it is refused).
   void set_canary(std::int64_t number, int percent);
   /// Forgets why versions were refused or withdrawn, so that update() tries again.
   void forget_refusals();

@@ -82,7 +82,8 @@ std::set<std::int64_t> ServedModel::candidates(const std::set<std::int64_t>& fou
   return numbers;
 }
 
-// What others are newer than: the version that answers, or where none does yet, the one that did when the server ended.
+// What others are newer than: the version that answers, or where none does yet, the one that did
+// when the server ended.
 std::int64_t ServedModel::reference(const std::set<std::int64_t>& numbers) const {
   if (serving_ > 0) return serving_;
   return numbers.contains(answered_before_) ? answered_before_ : 0;
@@ -138,7 +139,8 @@ std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
                               : "");
   forget_changed(found);
   tell_changed();
-  // Until nothing is left to load: where the newest version is refused, the one before it is wanted.
+  // Until nothing is left to load: where the newest version is refused, the one before it is
+  // wanted.
   std::set<std::int64_t> tried;
   for (auto number = next_to_load(found, tried); number > 0; number = next_to_load(found, tried)) {
     tried.insert(number);

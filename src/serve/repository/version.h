@@ -35,13 +35,14 @@ class Version {
   void check_rows(std::int64_t rows) const;
   std::int64_t waiting() const { return batcher_->waiting(); }
 
-  /// Answers `request`. `done` is called once, in whatever thread, also where the request is refused.
-  /// `self` keeps this version until then. The configured timeout is that from `arrived` until it is decoded, and anew while it waits for its batch.
+  /// Answers `request`. `done` is called once, in whatever thread, also where the request is
+  /// refused. `self` keeps this version until then. The configured timeout is that from `arrived`
+  /// until it is decoded, and anew while it waits for its batch.
   static void infer(const std::shared_ptr<Version>& self, InferRequest request, Done done,
                     Clock::time_point arrived = Clock::now());
 
-  /// For a request of many steps, which holds what this returns until it ends. Throws RequestError (overloaded) where as many
-  /// go on already as rows may wait.
+  /// For a request of many steps, which holds what this returns until it ends. Throws RequestError
+  /// (overloaded) where as many go on already as rows may wait.
   std::shared_ptr<void> admit();
   /// Rows of a step of it. Whoever `done` belongs to keeps this version until then.
   void submit(Rows rows, Batcher::Done done);

@@ -1,4 +1,5 @@
-// Texts that go on, whole or piece by piece: the Open Inference Protocol's extension for them, as KServe and Triton have it.
+// Texts that go on, whole or piece by piece: the Open Inference Protocol's extension for them, as
+// KServe and Triton have it.
 #include <memory>
 #include <nlohmann/json.hpp>
 

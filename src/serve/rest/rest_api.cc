@@ -21,7 +21,8 @@ bool is_json(std::string_view content_type) {
   return boost::beast::iequals({type.data(), type.size()}, {kJson.data(), kJson.size()});
 }
 
-// A page of another site can send texts and forms without asking, and no JSON; what it sends without a type has an origin.
+// A page of another site can send texts and forms without asking, and no JSON; what it sends
+// without a type has an origin.
 void need_json(const http::Request& head) {
   if (head.method != "POST" || is_json(head.header("content-type"))) return;
   if (head.header("content-type").empty() && head.header("origin").empty()) return;
@@ -59,7 +60,8 @@ void RestApi::check(const http::Request& head) const {
                        fmt::format("Content-Encoding '{}': expected a body as it is, without one",
                                    shorten(std::string(coding))));
   const auto length = head.header("content-length");
-  // Everybody may ask for some of these: their bodies, which mean nothing, must not take what others need.
+  // Everybody may ask for some of these: their bodies, which mean nothing, must not take what
+  // others need.
   constexpr std::size_t kMostDigits = 5;
   if (match.route->method == "GET" &&
       (!head.header("transfer-encoding").empty() || length.size() > kMostDigits))

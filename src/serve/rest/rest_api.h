@@ -13,10 +13,12 @@
 
 namespace sullae::serve {
 
-/// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and the page.
+/// Open Inference Protocol v2, TensorFlow Serving's predict API, the operators' calls, metrics and
+/// the page.
 class RestApi final : public http::JsonHandler {
  public:
-  /// All must outlive this object. `hosts` are names that this server goes by, where there are no tokens.
+  /// All must outlive this object. `hosts` are names that this server goes by, where there are no
+  /// tokens.
   RestApi(Repository& repository, online::ModelStores& stores, Generations& generations,
           const http::Access& access, http::KnownHosts hosts);
 

@@ -23,14 +23,15 @@ struct Call {
 };
 using CallPointer = std::shared_ptr<const Call>;
 
-/// Responds once, at once or later, or throws what is to be responded. It is called in a thread that reads requests, where
-/// nothing may take long.
+/// Responds once, at once or later, or throws what is to be responded. It is called in a thread
+/// that reads requests, where nothing may take long.
 using Handler = std::function<void(const CallPointer&, const http::Respond&)>;
 
 struct Route {
   /// GET answers HEAD too.
   std::string method;
-  /// Segments, of which {model} and {version} stand for any name, perhaps with an action behind a colon.
+  /// Segments, of which {model} and {version} stand for any name, perhaps with an action behind a
+  /// colon.
   std::string pattern;
   http::Role role;
   Handler handler;

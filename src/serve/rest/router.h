@@ -24,8 +24,8 @@ class Router {
   /// All that there is.
   std::span<const Route> routes() const { return routes_; }
 
-  /// Throws RequestError: not_found where no pattern fits the path of `head`, wrong_method where only other methods
-  /// do.
+  /// Throws RequestError: not_found where no pattern fits the path of `head`, wrong_method where
+  /// only other methods do.
   Match find(const http::Request& head) const;
 
  private:

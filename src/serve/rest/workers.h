@@ -12,7 +12,8 @@
 
 namespace sullae::serve {
 
-/// The C library keeps memory in pieces: after requests of such size it is asked to give back what it can.
+/// The C library keeps memory in pieces: after requests of such size it is asked to give back what
+/// it can.
 inline constexpr std::size_t kTrimmedBytes = std::size_t{4} << 20;
 
 /// Each pool for what may take long in a way of its own.
@@ -28,7 +29,8 @@ struct Workers {
   boost::asio::thread_pool images;
 };
 
-/// A large answer is part of the memory for all requests, as its request was, until it is sent. Throws RequestError (unavailable).
+/// A large answer is part of the memory for all requests, as its request was, until it is sent.
+/// Throws RequestError (unavailable).
 http::Response counted(const std::shared_ptr<http::Reservation>& memory, http::Response response);
 
 /// Throws RequestError (invalid) for a request with a body that says something.
@@ -37,7 +39,8 @@ void expect_no_body(const Call& call, const char* remedy);
 using Answer = std::function<http::Response(const Call&)>;
 /// A handler that answers at once.
 Handler here(Answer answer);
-/// A handler that answers in `pool`. Large answers are part of the memory for all requests until they are sent.
+/// A handler that answers in `pool`. Large answers are part of the memory for all requests until
+/// they are sent.
 Handler in(boost::asio::thread_pool& pool, Answer answer);
 
 using Compute = std::function<void(Repository&, const Call&, const http::Respond&)>;

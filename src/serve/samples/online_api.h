@@ -16,7 +16,8 @@ class OnlineApi {
   /// `stores` must outlive this object.
   explicit OnlineApi(online::ModelStores& stores) : stores_(stores) {}
 
-  /// Samples, what waits, and the last rounds, at most "limit" (20) of `query`. Throws RequestError.
+  /// Samples, what waits, and the last rounds, at most "limit" (20) of `query`. Throws
+  /// RequestError.
   http::Response status(const std::string& model, const std::string& query);
   /// Asks the process that learns for a round now.
   http::Response call(const std::string& model, const std::string& author);

@@ -88,7 +88,8 @@ Credentials S3Client::credentials() {
   return *credentials_;
 }
 
-// Newer ones than `used`, if there are: another thread may have found them, or the places where they are.
+// Newer ones than `used`, if there are: another thread may have found them, or the places where
+// they are.
 bool S3Client::renew_credentials(const Credentials& used) {
   const auto is_used = [&] {
     return credentials_->access_key == used.access_key &&
@@ -105,7 +106,8 @@ S3Client::Place S3Client::place() {
   return place_;
 }
 
-// Whether an answer says that the bucket is in another region than was asked, whose name is remembered.
+// Whether an answer says that the bucket is in another region than was asked, whose name is
+// remembered.
 bool S3Client::is_elsewhere(const HttpResponse& answer, const std::string& asked) {
   if (answer.status != 301 && answer.status != 307 && answer.status != 400) return false;
   std::string region;

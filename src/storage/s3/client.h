@@ -41,8 +41,8 @@ class S3Client {
  public:
   explicit S3Client(const Location& location);
 
-  /// With newer credentials where those that it has have expired, in the region that the bucket is in where that is another one, and
-  /// again where the answer is "not now".
+  /// With newer credentials where those that it has have expired, in the region that the bucket is
+  /// in where that is another one, and again where the answer is "not now".
   HttpResponse send(const S3Call& call);
   /// Of an answer that has to be a good one.
   [[noreturn]] void fail(const std::string& path, const HttpResponse& answer);

@@ -29,7 +29,8 @@ class S3Store final : public Store {
                       .bytes = std::stoull(client_.header(answer, "content-length", path)),
                       .version = client_.header(answer, "etag", path)};
       }
-      // Who may not list a bucket is told 403 of what is not there; an answer to HEAD has no words, and this one may have.
+      // Who may not list a bucket is told 403 of what is not there; an answer to HEAD has no words,
+      // and this one may have.
       if (answer.status == 403) return look_in_list(path, answer);
       if (answer.status != 404) {
         list_some(path, "", 1);

@@ -35,7 +35,8 @@ std::string sha256_hex(std::string_view bytes);
 /// Of a file's bytes from `offset`.
 std::string sha256_hex(int fd, std::uint64_t offset, std::uint64_t bytes);
 
-/// The headers of the request, all of which are to be sent, with Authorization among them. `time` is "20130524T000000Z".
+/// The headers of the request, all of which are to be sent, with Authorization among them. `time`
+/// is "20130524T000000Z".
 std::vector<std::string> sign(const SignedRequest& request, const Credentials& credentials,
                               const std::string& region, const std::string& time);
 /// Now.

@@ -46,8 +46,8 @@ std::string problem_of(const HttpResponse& answer) {
   return problem;
 }
 
-// The exception's name before the number: name nodes that start, or stand by, and data nodes that reach nobody say 403 (Hadoop's
-// ExceptionHandler), and HttpFS says 500 also where it refuses.
+// The exception's name before the number: name nodes that start, or stand by, and data nodes that
+// reach nobody say 403 (Hadoop's ExceptionHandler), and HttpFS says 500 also where it refuses.
 bool retryable(const HttpResponse& answer) {
   if (answer.ok()) return false;
   const json exception = exception_in(answer);
@@ -101,7 +101,8 @@ class WebHdfsStore final : public Store {
 
   void read(const std::string& path, const std::string& version, std::uint64_t offset,
             std::uint64_t bytes, const std::function<void(std::string_view)>& take) override {
-    // HDFS gives no version with what is read, and whoever goes on opens it anew: it is of this version if that is there before and after.
+    // HDFS gives no version with what is read, and whoever goes on opens it anew: it is of this
+    // version if that is there before and after.
     const auto expect_version = [&] {
       if (const auto now = status(path); !now || now->version != version)
         throw InputError(fmt::format("{}: has changed while it was read", name_of(path)));
@@ -215,7 +216,8 @@ class WebHdfsStore final : public Store {
       throw Error(fmt::format("{}: cannot be renamed from {}", name_of(path), name_of(by)));
   }
 
-  // False where there is something of that name, which is not replaced. An answer that was lost leaves open whether it was done.
+  // False where there is something of that name, which is not replaced. An answer that was lost
+  // leaves open whether it was done.
   bool move(const std::string& from, const std::string& to, std::uint64_t bytes) {
     const HttpResponse answer = ask(
         "PUT", from, {{"op", "RENAME"}, {"destination", "/" + to}, {"renameoptions", "OVERWRITE"}});

@@ -10,8 +10,9 @@
 
 namespace sullae {
 
-/// Queries, keys and values [batch, heads, time, size]. `may_look`, bool, is broadcast to [batch, heads, time, time];
-/// undefined for everywhere. With `causal` each place sees none that comes later.
+/// Queries, keys and values [batch, heads, time, size]. `may_look`, bool, is broadcast to [batch,
+/// heads, time, time]; undefined for everywhere. With `causal` each place sees none that comes
+/// later.
 inline torch::Tensor attention(const torch::Tensor& queries, const torch::Tensor& keys,
                                const torch::Tensor& values, torch::Tensor may_look, bool causal) {
 #if TORCH_VERSION_MAJOR >= 2

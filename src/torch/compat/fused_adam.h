@@ -8,7 +8,8 @@
 
 namespace sullae {
 
-/// What is updated together: parameters of one type on one GPU, with as many of each of the others, laid out as they are.
+/// What is updated together: parameters of one type on one GPU, with as many of each of the others,
+/// laid out as they are.
 struct FusedAdam {
   std::vector<torch::Tensor> parameters = {};
   std::vector<torch::Tensor> gradients = {};

@@ -1,4 +1,5 @@
-// Packages that AOTInductor has compiled: libtorch loads them since 2.8 as a server wants it, several threads at a time.
+// Packages that AOTInductor has compiled: libtorch loads them since 2.8 as a server wants it,
+// several threads at a time.
 #pragma once
 
 #include <torch/version.h>

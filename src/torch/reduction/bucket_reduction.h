@@ -1,4 +1,5 @@
-// How the gradients of one bucket become the same on every rank: the seam, and who stands behind it.
+// How the gradients of one bucket become the same on every rank: the seam, and who stands behind
+// it.
 #pragma once
 
 #include <torch/types.h>
@@ -25,8 +26,9 @@ struct SingleAllreduce {
   ReduceOp op = ReduceOp::average;
 };
 
-/// Where a bucket's gradients live, and how they are reduced. Places are those of the bucket's parameters. Used by the
-/// thread that trains, but for reduce(); nothing here is called while that is under way.
+/// Where a bucket's gradients live, and how they are reduced. Places are those of the bucket's
+/// parameters. Used by the thread that trains, but for reduce(); nothing here is called while that
+/// is under way.
 class BucketReduction {
  public:
   virtual ~BucketReduction() = default;
@@ -46,8 +48,8 @@ class BucketReduction {
   virtual bool holds_gradient(std::size_t place) const = 0;
   /// Fills a gradient that lives here with zeros.
   virtual void clear(std::size_t place) = 0;
-  /// Of the last step; null where no flags travel, as with sparse gradients. Dense ones must carry them: join() and the
-  /// choice between the paths live by them.
+  /// Of the last step; null where no flags travel, as with sparse gradients. Dense ones must carry
+  /// them: join() and the choice between the paths live by them.
   virtual const StepFlags* flags() const { return nullptr; }
 };
 
@@ -59,10 +61,12 @@ struct ReductionRequest {
   World world;
 };
 
-/// Makes a reduction, or null for a request that it is not meant for; the same on every rank. Collective.
+/// Makes a reduction, or null for a request that it is not meant for; the same on every rank.
+/// Collective.
 using ReductionMaker = std::function<std::unique_ptr<BucketReduction>(const ReductionRequest&)>;
 
-/// The first that is meant for the request: of those that were registered, then Sullae's own. Collective.
+/// The first that is meant for the request: of those that were registered, then Sullae's own.
+/// Collective.
 std::unique_ptr<BucketReduction> make_reduction(const ReductionRequest& request);
 
 /// Adds one, before the first optimizer is made, in the same way on every rank. Any thread.

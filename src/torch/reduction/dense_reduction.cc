@@ -7,8 +7,8 @@
 namespace sullae {
 namespace {
 
-// A tensor of its own rather than a view, which the optimizers' zero_grad() refuses to detach. It owns the memory, so
-// that a gradient stays valid for whoever still holds it.
+// A tensor of its own rather than a view, which the optimizers' zero_grad() refuses to detach. It
+// owns the memory, so that a gradient stays valid for whoever still holds it.
 template <class Owner>
 torch::Tensor tensor_at(void* at, torch::IntArrayRef shape, Owner owner,
                         const torch::TensorOptions& options) {

@@ -9,8 +9,9 @@
 
 namespace sullae {
 
-/// Gradients of one type in one piece of memory, each at a multiple of 64 bytes, and flags: 1 for each gradient that
-/// this rank has, and one for the rank, 0 where it has joined. The memory lives as long as somebody holds a gradient.
+/// Gradients of one type in one piece of memory, each at a multiple of 64 bytes, and flags: 1 for
+/// each gradient that this rank has, and one for the rank, 0 where it has joined. The memory lives
+/// as long as somebody holds a gradient.
 struct GradientMemory {
   torch::Tensor flat;
   torch::Tensor flags;

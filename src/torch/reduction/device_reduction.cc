@@ -24,8 +24,8 @@ class DeviceReduction final : public DenseReduction {
   void reduce(Communicator& communicator) override { reduce_flags(communicator); }
   void finish() override {
     turn_->await();
-    // Who goes on without a rank that is lost must not have taken the step with gradients that were reduced in part: the flags came
-    // before.
+    // Who goes on without a rank that is lost must not have taken the step with gradients that were
+    // reduced in part: the flags came before.
     if (elastic::is_elastic()) {
       turn_->wait_in_host();
       device_->check();

@@ -18,7 +18,8 @@ struct StepFlags {
   /// Some rank takes a step of its own, and does not only follow the others'.
   bool anyone_stepped = true;
 
-  /// From what the ranks' flags, 1 or 0 for each place and one for the rank, have been reduced to by `op`.
+  /// From what the ranks' flags, 1 or 0 for each place and one for the rank, have been reduced to
+  /// by `op`.
   void read(const torch::Tensor& reduced, ReduceOp op, int ranks);
 };
 

@@ -5,8 +5,9 @@
 
 namespace sullae::train {
 
-/// out[row × stride + i] = the sum of weights[i × size + k] × inputs[row × size + k], for i in [first, last) and `rows` rows. `kWidth`
-/// numbers at a time, of which the processor that it is compiled for has registers.
+/// out[row × stride + i] = the sum of weights[i × size + k] × inputs[row × size + k], for i in
+/// [first, last) and `rows` rows. `kWidth` numbers at a time, of which the processor that it is
+/// compiled for has registers.
 template <int kWidth>
 class DotProducts {
  public:

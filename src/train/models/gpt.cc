@@ -28,7 +28,8 @@ void draw_block(torch::nn::Module& block, std::int64_t layers) {
   }
 }
 
-// What scoring costs beside a block: products with pieces × size numbers, and with 12 × size² and twice as many places × size.
+// What scoring costs beside a block: products with pieces × size numbers, and with 12 × size² and
+// twice as many places × size.
 double head_in_blocks(const GptOptions& options) {
   const auto size = static_cast<double>(options.stack.size);
   return static_cast<double>(options.pieces) /
@@ -81,7 +82,8 @@ torch::Tensor GptImpl::read(const torch::Tensor& pieces, const UseOfStates& use)
                                   Places::causal(pieces.size(0), pieces.size(1)));
   return ends_.run(x, [&](const torch::Tensor& states) {
     auto vectors = embedding_->vectors();
-    // They are in 32 bits. A GPU scores in 16 where the blocks do: there it is many times as fast, on processors it is slower.
+    // They are in 32 bits. A GPU scores in 16 where the blocks do: there it is many times as fast,
+    // on processors it is slower.
     if (states.is_cuda()) vectors.own = vectors.own.to(blocks_.type());
     const auto normal = normed(norm_, states, vectors.own.scalar_type());
     return use(vectors.ranks ? copy_to_ranks(normal, *vectors.ranks) : normal, vectors);

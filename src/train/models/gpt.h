@@ -21,8 +21,8 @@ struct GptOptions {
   Division division = {};
 };
 
-/// Vectors of pieces and of places, and blocks, in which a place sees those before it; what comes next is scored by the
-/// vectors of the pieces again.
+/// Vectors of pieces and of places, and blocks, in which a place sees those before it; what comes
+/// next is scored by the vectors of the pieces again.
 ///
 /// Inputs: [batch, time] int64, at most `context` places.
 class GptImpl : public torch::nn::Cloneable<GptImpl>,

@@ -1,4 +1,5 @@
-// What attention keeps of a text that goes on (the "KV cache"), so that each piece is computed once.
+// What attention keeps of a text that goes on (the "KV cache"), so that each piece is computed
+// once.
 #pragma once
 
 #include <torch/types.h>
@@ -9,8 +10,8 @@
 
 namespace sullae::train {
 
-/// The keys and values of one text's places, of all layers. Made empty, filled by a LanguageModel, and of that model alone.
-/// Used by one thread at a time.
+/// The keys and values of one text's places, of all layers. Made empty, filled by a LanguageModel,
+/// and of that model alone. Used by one thread at a time.
 class KeyValueCache {
  public:
   /// Places that are in it.
@@ -26,11 +27,13 @@ class KeyValueCache {
     torch::Tensor values;
   };
 
-  // For models. What is not commit()ted was never there, so that a step that fails can be taken again.
+  // For models. What is not commit()ted was never there, so that a step that fails can be taken
+  // again.
 
   /// Before the first layer of a step.
   void begin() { next_ = 0; }
-  /// The next layer, with room behind size() for so many `more` places of such a `qkv`, [rows, 3, heads, size of a head].
+  /// The next layer, with room behind size() for so many `more` places of such a `qkv`, [rows, 3,
+  /// heads, size of a head].
   const Layer& next_layer(std::int64_t more, const torch::Tensor& qkv);
   /// So many `more` places are in all layers.
   void commit(std::int64_t more) { size_ += more; }
@@ -47,15 +50,17 @@ struct NewPieces {
   KeyValueCache* cache;
 };
 
-/// A text among those that go on together: the rows of their new places in what is computed of all, and its cache.
+/// A text among those that go on together: the rows of their new places in what is computed of all,
+/// and its cache.
 struct GrowingText {
   std::int64_t first = 0;
   std::int64_t count = 0;
   KeyValueCache* cache = nullptr;
 };
 
-/// Attention of each text's new places to themselves and to those before them, which are in its cache (G. Yu et al., 2022:
-/// Orca's selective batching). `qkv` [rows, 3, heads, size of a head] → [rows, heads × size of a head].
+/// Attention of each text's new places to themselves and to those before them, which are in its
+/// cache (G. Yu et al., 2022: Orca's selective batching). `qkv` [rows, 3, heads, size of a head] →
+/// [rows, heads × size of a head].
 torch::Tensor attention_of_growing(const torch::Tensor& qkv, const std::vector<GrowingText>& texts);
 
 }  // namespace sullae::train

@@ -34,7 +34,8 @@ struct Division {
 class Layer {
  public:
   Layer() = default;
-  /// Those of `module`, which have their values by now. `name` is its place in the network; empty: the network itself.
+  /// Those of `module`, which have their values by now. `name` is its place in the network; empty:
+  /// the network itself.
   Layer(const std::string& name, const std::shared_ptr<torch::nn::Module>& module,
         const Division& division) {
     if (!division.units) return;

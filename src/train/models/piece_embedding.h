@@ -25,7 +25,8 @@ class PieceEmbeddingImpl : public torch::nn::Cloneable<PieceEmbeddingImpl>,
                            public TensorParallelLayer,
                            public StaysInFloat32 {
  public:
-  /// Drawn with this deviation: of parts the whole is. Throws InputError where there are fewer pieces than ranks.
+  /// Drawn with this deviation: of parts the whole is. Throws InputError where there are fewer
+  /// pieces than ranks.
   PieceEmbeddingImpl(std::int64_t pieces, std::int64_t size, double deviation,
                      const std::optional<World>& ranks);
   void reset() override;

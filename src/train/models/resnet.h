@@ -18,10 +18,11 @@ struct ResNetOptions {
   std::int64_t classes = 1000;
   /// For images of up to 64 pixels: a 3×3 convolution without stride and no pooling at the start.
   bool small_images = false;
-  /// The last norm of each residual block starts at 0, so that blocks start as identities (P. Goyal et
-  /// al., 2017).
+  /// The last norm of each residual block starts at 0, so that blocks start as identities (P. Goyal
+  /// et al., 2017).
   bool zero_init_residual = true;
-  /// Batch norms over all ranks of the world that this gives at each of them; empty for each rank by itself.
+  /// Batch norms over all ranks of the world that this gives at each of them; empty for each rank
+  /// by itself.
   std::function<World()> sync_batch_norm = {};
 };
 

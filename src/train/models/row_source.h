@@ -35,7 +35,8 @@ class HasTable {
   /// The parameter, [rows, columns], and its name in the model.
   virtual torch::Tensor table() const = 0;
   virtual std::string table_name() const = 0;
-  /// From then on its rows come from there; null: they are the parameter's. It outlives the model's steps.
+  /// From then on its rows come from there; null: they are the parameter's. It outlives the model's
+  /// steps.
   void take_rows_from(RowSource* source) { source_.set(source); }
 
  protected:

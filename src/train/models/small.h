@@ -9,7 +9,8 @@
 
 namespace sullae::train {
 
-/// Two convolutions and two linear layers for grey images of 28 × 28: [batch, 1, 28, 28] -> [batch, 10].
+/// Two convolutions and two linear layers for grey images of 28 × 28: [batch, 1, 28, 28] -> [batch,
+/// 10].
 struct MnistNetImpl : torch::nn::Cloneable<MnistNetImpl>, Classifier {
   MnistNetImpl() { reset(); }
   void reset() override;

@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kEmbeddingDeviation = 0.1;
 
-// Vectors that no training text may ever change begin, and so end, as nothing: drawn ones were noise in a quarter of
-// NSMC's test words, worth two points of accuracy more or less. Zero is as good as the mean of all words, and pairs learn
-// from it.
+// Vectors that no training text may ever change begin, and so end, as nothing: drawn ones were
+// noise in a quarter of NSMC's test words, worth two points of accuracy more or less. Zero is as
+// good as the mean of all words, and pairs learn from it.
 torch::Tensor first_vectors(const TextModelOptions& options) {
   auto vectors = torch::randn({options.words, options.embedding_size}) * kEmbeddingDeviation;
   vectors[data::Vocabulary::kPadding].zero_();

@@ -22,8 +22,8 @@ struct TextModelOptions {
 
 /// A vector a word, an LSTM, and a linear layer over its last state.
 ///
-/// Inputs: the batch's words packed by time step, those of the longest text first, and the number of
-/// texts that reach each time step (int64, on the CPU).
+/// Inputs: the batch's words packed by time step, those of the longest text first, and the number
+/// of texts that reach each time step (int64, on the CPU).
 class TextLstmImpl : public torch::nn::Cloneable<TextLstmImpl>, public Classifier, public HasTable {
  public:
   explicit TextLstmImpl(const TextModelOptions& options) : options_(options) { reset(); }

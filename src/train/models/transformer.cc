@@ -7,7 +7,8 @@
 namespace sullae::train {
 namespace {
 
-// Of what is added up along the blocks: small, so that the first steps are not lost in noise (A. Radford et al., 2019).
+// Of what is added up along the blocks: small, so that the first steps are not lost in noise (A.
+// Radford et al., 2019).
 constexpr double kPlaceDeviation = 0.02;
 constexpr double kPieceDeviation = 0.1;
 

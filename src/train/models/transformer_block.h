@@ -1,4 +1,5 @@
-// What transformers are made of (A. Vaswani et al., 2017), with norms first (R. Xiong et al., 2020).
+// What transformers are made of (A. Vaswani et al., 2017), with norms first (R. Xiong et al.,
+// 2020).
 #pragma once
 
 #include <torch/torch.h>
@@ -19,8 +20,9 @@ namespace sullae::train {
 
 /// The places of a batch of texts, which blocks work on: all in one, [filled, size].
 struct Places {
-  /// Those that have pieces, in texts of different lengths: most of the work is done on those alone. Each sees all of its
-  /// text. `pieces`, [batch, time] int64, with zeros behind the shorter texts.
+  /// Those that have pieces, in texts of different lengths: most of the work is done on those
+  /// alone. Each sees all of its text. `pieces`, [batch, time] int64, with zeros behind the shorter
+  /// texts.
   static Places filled(const torch::Tensor& pieces);
   /// All, each of which sees those before it and itself.
   static Places causal(std::int64_t batch, std::int64_t time);
@@ -35,7 +37,8 @@ struct Places {
   std::vector<GrowingText> texts = {};
 };
 
-/// Attention and a network of four times the size, each with a norm before and a sum after. [filled, size] → the same.
+/// Attention and a network of four times the size, each with a norm before and a sum after.
+/// [filled, size] → the same.
 class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl>,
                              public TensorParallelLayer {
  public:
@@ -49,7 +52,8 @@ class TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl>,
   /// What it computes in: 16 bits, where its weights are cast.
   torch::ScalarType type() const { return qkv_->weight.scalar_type(); }
 
-  /// Each of `ranks` keeps its heads, and its part of the network behind them, of what it has now. Throws InputError.
+  /// Each of `ranks` keeps its heads, and its part of the network behind them, of what it has now.
+  /// Throws InputError.
   void divide(const World& ranks);
   std::map<std::string, ParameterPart> parts() const override;
   const World* ranks() const override { return ranks_ ? &*ranks_ : nullptr; }
@@ -87,8 +91,8 @@ class TransformerBlocks {
   torch::Tensor run_last(torch::Tensor x, const Places& places) {
     return run(stages() - 1, std::move(x), places);
   }
-  /// The number among all ranks' of the stage that has what a network calls `name`: see HasStages. What is no block is of the first or the
-  /// last.
+  /// The number among all ranks' of the stage that has what a network calls `name`: see HasStages.
+  /// What is no block is of the first or the last.
   int stage_of(const std::string& name, const Division& division) const;
   /// What they compute in. There is one.
   torch::ScalarType type() const;
@@ -111,13 +115,14 @@ struct TransformerStack {
 
   /// Throws InputError, by flags, for sizes that do not go together.
   void check() const;
-  /// This rank's. `draw` draws a block's weights; empty: libtorch has. Blocks of other ranks are drawn, too, so that a seed begins the
-  /// same model. `head` is the work of what comes behind the last one, in blocks. Throws InputError where there are fewer than stages.
+  /// This rank's. `draw` draws a block's weights; empty: libtorch has. Blocks of other ranks are
+  /// drawn, too, so that a seed begins the same model. `head` is the work of what comes behind the
+  /// last one, in blocks. Throws InputError where there are fewer than stages.
   TransformerBlocks make(const Division& division, double head = 0,
                          const std::function<void(torch::nn::Module& block)>& draw = {}) const;
 
-  /// In TorchScript: the methods attention, norm and block; and the lines that put `x` through the parameters of a module
-  /// called `blocks` with a mask `may_look`.
+  /// In TorchScript: the methods attention, norm and block; and the lines that put `x` through the
+  /// parameters of a module called `blocks` with a mask `may_look`.
   std::string methods() const;
   std::string calls() const;
 };

@@ -12,8 +12,8 @@
 
 namespace sullae::train {
 
-/// For rank 0: appends scalars to a new file in a folder, where TensorBoard finds them at once, every `interval` steps
-/// and after each epoch. Used by one thread.
+/// For rank 0: appends scalars to a new file in a folder, where TensorBoard finds them at once,
+/// every `interval` steps and after each epoch. Used by one thread.
 class EventFile final : public Observer {
  public:
   /// Makes the folder. Throws Error.

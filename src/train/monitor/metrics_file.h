@@ -10,7 +10,8 @@
 
 namespace sullae::train {
 
-/// For rank 0. Replaces the file as a whole, every `interval` steps and after each epoch, where it can be written.
+/// For rank 0. Replaces the file as a whole, every `interval` steps and after each epoch, where it
+/// can be written.
 class MetricsFile final : public Observer {
  public:
   MetricsFile(std::filesystem::path file, int interval)

@@ -10,7 +10,8 @@
 
 namespace sullae::train {
 
-/// JSON knows no number that is none: it is written as null. Reads such back; throws json::exception.
+/// JSON knows no number that is none: it is written as null. Reads such back; throws
+/// json::exception.
 inline nlohmann::json parse_measured(auto&& from) {
   nlohmann::json json = nlohmann::json::parse(from);
   const auto restore = [](const auto& self, nlohmann::json& value) -> void {

@@ -18,7 +18,8 @@ std::vector<std::unique_ptr<Observer>> make_monitors(const TrainOptions& options
   if (!options.metrics_file.empty())
     monitors.push_back(std::make_unique<MetricsFile>(options.metrics_file, options.log_interval));
   if (!options.run_dir.empty()) {
-    // In an elastic job another process may be the first rank from some step on, while the one before lives a moment longer, or is thought to.
+    // In an elastic job another process may be the first rank from some step on, while the one
+    // before lives a moment longer, or is thought to.
     const auto earlier = elastic::is_elastic() ? RunLog::Earlier::taken_over
                          : options.resume      ? RunLog::Earlier::continued
                                                : RunLog::Earlier::refused;

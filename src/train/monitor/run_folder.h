@@ -13,7 +13,8 @@
 
 namespace sullae::train {
 
-/// For rank 0: curves every `interval` steps and after each epoch, what the run is, and how it ends. Used by one thread.
+/// For rank 0: curves every `interval` steps and after each epoch, what the run is, and how it
+/// ends. Used by one thread.
 class RunFolder final : public Observer {
  public:
   /// `max_steps`: the run ends after so many; 0: with its epochs.

@@ -11,8 +11,8 @@
 namespace sullae::train {
 namespace {
 
-// Scores of so many numbers stay in the processor's cache from their matrix product to that of their gradients. A GPU is at its
-// best with many, which take half a gigabyte here.
+// Scores of so many numbers stay in the processor's cache from their matrix product to that of
+// their gradients. A GPU is at its best with many, which take half a gigabyte here.
 constexpr std::int64_t kScoresTogether = 1 << 20;
 constexpr std::int64_t kScoresTogetherOnGpu = 1 << 27;
 constexpr std::int64_t kLeastPlaces = 64;
@@ -81,8 +81,8 @@ struct Loss : torch::autograd::Function<Loss> {
                                const torch::Tensor& labels, const torch::Tensor& weights,
                                const PieceVectors& pieces) {
     auto loss = torch::zeros({}, states.options().dtype(torch::kFloat32));
-    // Gradients are kept as if the greatest weight were 1, so that 16 bits hold the small ones: what scales the loss does so
-    // after this.
+    // Gradients are kept as if the greatest weight were 1, so that 16 bits hold the small ones:
+    // what scales the loss does so after this.
     const auto largest = weights.max().clamp_min(1e-30);
     const auto states_gradient = torch::empty_like(states);
     // Of many parts: 16 bits would lose the later ones.

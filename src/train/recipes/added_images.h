@@ -22,13 +22,14 @@ struct ExtendedImages {
 
 class AddedImages {
  public:
-  /// `added` are JPEG files; they and `description` must outlive this object, but not what behind() returns.
-  /// Throws InputError for a label that the model does not know.
+  /// `added` are JPEG files; they and `description` must outlive this object, but not what behind()
+  /// returns. Throws InputError for a label that the model does not know.
   AddedImages(const std::vector<AddedSample>& added, const ModelDescription& description);
 
-  /// Images of `old` to draw from, and the added ones behind them. Of the old ones 50,000 at most are taken, since
-  /// to know an image's class is to read it, and none that is among the added ones; damaged records go to `damage`.
-  /// Throws InputError for a class that the model does not know.
+  /// Images of `old` to draw from, and the added ones behind them. Of the old ones 50,000 at most
+  /// are taken, since to know an image's class is to read it, and none that is among the added
+  /// ones; damaged records go to `damage`. Throws InputError for a class that the model does not
+  /// know.
   ExtendedImages behind(const data::DatasetPtr& old, data::DamageLog& damage,
                         std::uint64_t seed) const;
 

@@ -17,9 +17,9 @@ struct Documents {
   std::set<std::uint64_t> damaged = {};  ///< see data::DamageLog::records()
 };
 
-/// The texts of --data and --test-data: files of plain text, each of which is one, or those of a data set of any other format.
-/// Which are for testing is as for open_splits(); where none are, the last tenth of all the text is, from a word on.
-/// Throws InputError.
+/// The texts of --data and --test-data: files of plain text, each of which is one, or those of a
+/// data set of any other format. Which are for testing is as for open_splits(); where none are, the
+/// last tenth of all the text is, from a word on. Throws InputError.
 Documents read_documents(const RecipeOptions& options);
 
 }  // namespace sullae::train

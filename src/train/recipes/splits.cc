@@ -100,7 +100,8 @@ DataPaths find_paths(const RecipeOptions& options) {
       } else
         others.push_back(path);
     }
-    // Beside a test set the others are what there is to train on; a folder may be a class that is called so.
+    // Beside a test set the others are what there is to train on; a folder may be a class that is
+    // called so.
     if (paths.train.empty() && !paths.test.empty() && are_test_files)
       paths.train = std::exchange(others, {});
     std::ranges::sort(paths.train);

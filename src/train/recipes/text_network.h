@@ -1,4 +1,5 @@
-// What tells the recipes for texts apart: how texts become numbers, and the network that takes them.
+// What tells the recipes for texts apart: how texts become numbers, and the network that takes
+// them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ class TextNetwork {
   /// Puts into `description` what make_text_encoder() needs: of equal texts the same.
   virtual void learn(const std::vector<data::LabelledText>& texts,
                      ModelDescription& description) const = 0;
-  /// What `description` is of, with fresh weights; also a Classifier. `division` is none where it has_sparse_gradients().
+  /// What `description` is of, with fresh weights; also a Classifier. `division` is none where it
+  /// has_sparse_gradients().
   virtual std::shared_ptr<torch::nn::Module> model(const Division& division,
                                                    const ModelDescription& description) const = 0;
   virtual Batch batch(const EncodedTexts& texts, const std::vector<std::size_t>& samples) const = 0;
@@ -33,7 +35,8 @@ class TextNetwork {
   virtual bool has_sparse_gradients() const = 0;
 };
 
-/// Of texts in whichever language, or English ones, whose words are found without their punctuation.
+/// Of texts in whichever language, or English ones, whose words are found without their
+/// punctuation.
 enum class TextKind { any, english };
 
 std::unique_ptr<TextNetwork> make_lstm_network(TextKind kind);

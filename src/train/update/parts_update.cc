@@ -22,7 +22,8 @@
 namespace sullae::train {
 namespace {
 
-// What each rank has is updated as if it were all; the norm of gradients, and whether they are finite, are the whole model's, and files are, too.
+// What each rank has is updated as if it were all; the norm of gradients, and whether they are
+// finite, are the whole model's, and files are, too.
 class PartsUpdate final : public WeightUpdate {
  public:
   // `model` has the weights to start from.
@@ -100,8 +101,8 @@ class PartsUpdate final : public WeightUpdate {
                                    options_.shard, ranks_.all.rank()));
   }
 
-  // With parts of different sizes what is whole on each rank lies elsewhere in its buckets, and sums of more than two ranks are in another order
-  // there: ranks would drift apart by roundings.
+  // With parts of different sizes what is whole on each rank lies elsewhere in its buckets, and
+  // sums of more than two ranks are in another order there: ranks would drift apart by roundings.
   bool lies_unalike() const {
     std::int64_t most = 0;
     for (const auto& item : model_.named_parameters()) most += item.value().numel();

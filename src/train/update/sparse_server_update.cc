@@ -47,7 +47,8 @@ class Rows final : public RowSource {
   ps::Embedding table_;
 };
 
-/// The model's own parameter is what rank 0 had when it looked last: for checkpoints, and for what is exported.
+/// The model's own parameter is what rank 0 had when it looked last: for checkpoints, and for what
+/// is exported.
 class SparseServerUpdate final : public GatheredUpdate {
  public:
   SparseServerUpdate(torch::nn::Module& model, const TrainOptions& options)
@@ -99,7 +100,8 @@ class SparseServerUpdate final : public GatheredUpdate {
     table().step();
   }
 
-  // A gradient has been taken when step() returns, and nobody has another before rank 0 averages with it.
+  // A gradient has been taken when step() returns, and nobody has another before rank 0 averages
+  // with it.
   void join_weights() override {
     const Stopwatch watch(waiting_);
     world_->barrier();

@@ -1,4 +1,5 @@
-// From the gradients of a step to the weights of the next, on all ranks: the seam, and who stands behind it.
+// From the gradients of a step to the weights of the next, on all ranks: the seam, and who stands
+// behind it.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -24,8 +25,8 @@ using MasterWeights = std::map<std::string, torch::Tensor>;
 /// A checkpoint that rank 0 has found.
 struct LoadedCheckpoint {
   std::filesystem::path file;  ///< on rank 0
-  /// Made on every rank, of the whole model. On rank 0 it has the checkpoint's state, as the model has its weights. Null where
-  /// the update is no GatheredUpdate, and loads the model itself.
+  /// Made on every rank, of the whole model. On rank 0 it has the checkpoint's state, as the model
+  /// has its weights. Null where the update is no GatheredUpdate, and loads the model itself.
   std::unique_ptr<torch::optim::Optimizer> optimizer;
 };
 
@@ -43,18 +44,20 @@ class WeightUpdate {
  public:
   virtual ~WeightUpdate() = default;
 
-  /// Before the first step, and where another world follows: its ranks have equal weights. Collective.
+  /// Before the first step, and where another world follows: its ranks have equal weights.
+  /// Collective.
   virtual void enter(const World& world) = 0;
   /// For learning rates.
   virtual torch::optim::Optimizer& optimizer() = 0;
-  /// Whether gradients are averaged over the ranks, and a sample therefore counts as one of all of them.
+  /// Whether gradients are averaged over the ranks, and a sample therefore counts as one of all of
+  /// them.
   virtual bool averages_gradients() const = 0;
   /// How batches must come.
   virtual torch::ScalarType input_type() const = 0;
 
   virtual void zero_grad() = 0;
-  /// Waits until gradients are everybody's, and divides them by `scale`. Returns whether they are finite: on every rank the
-  /// same where they are averaged. Collective.
+  /// Waits until gradients are everybody's, and divides them by `scale`. Returns whether they are
+  /// finite: on every rank the same where they are averaged. Collective.
   virtual bool reduce(double scale) = 0;
   /// After reduce(). Collective.
   virtual void clip(double norm) = 0;
@@ -62,11 +65,12 @@ class WeightUpdate {
   /// After each step, also one that was skipped.
   virtual void step_ended() {}
 
-  /// Weights and moments that ranks have changed apart are averaged, and buffers become rank 0's, so that what is tested and saved is everybody's,
-  /// and a run that goes on from there goes on as this one. Collective.
+  /// Weights and moments that ranks have changed apart are averaged, and buffers become rank 0's,
+  /// so that what is tested and saved is everybody's, and a run that goes on from there goes on as
+  /// this one. Collective.
   virtual void join_weights() {}
-  /// On rank 0 a checkpoint of the model to be written to `file`, or nothing, where ranks have written it together. `file` and
-  /// `metadata` are rank 0's, and empty elsewhere. Collective.
+  /// On rank 0 a checkpoint of the model to be written to `file`, or nothing, where ranks have
+  /// written it together. `file` and `metadata` are rank 0's, and empty elsewhere. Collective.
   virtual std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
                                                    CheckpointMetadata metadata) = 0;
   /// The same without what is of the optimizer.
@@ -108,14 +112,16 @@ class GatheredUpdate : public WeightUpdate {
   torch::nn::Module& model_;
 };
 
-/// Every rank has all weights and the whole optimizer, and averages gradients, or with --local-sgd weights.
+/// Every rank has all weights and the whole optimizer, and averages gradients, or with --local-sgd
+/// weights.
 std::unique_ptr<GatheredUpdate> make_replicated_update(torch::nn::Module& model,
                                                        const TrainOptions& options);
 /// Each rank has a part of the optimizer's state, and of a model that HasUnits: --shard.
 std::unique_ptr<WeightUpdate> make_sharded_update(torch::nn::Module& model,
                                                   const TrainOptions& options);
 
-/// Each rank has parts of layers, or some layers, and the optimizer of these: a model that is_in_parts(), --mesh.
+/// Each rank has parts of layers, or some layers, and the optimizer of these: a model that
+/// is_in_parts(), --mesh.
 std::unique_ptr<WeightUpdate> make_parts_update(torch::nn::Module& model,
                                                 const TrainOptions& options, const Ranks& ranks);
 
@@ -130,8 +136,8 @@ std::unique_ptr<WeightUpdate> make_sparse_server_update(torch::nn::Module& model
 
 /// Whether what make_update() makes is a GatheredUpdate.
 bool is_gathered(torch::nn::Module& model, const TrainOptions& options);
-/// By the options, and by what the job has; `ranks` may be null where each has the whole model. Throws InputError where those, and
-/// whether the model is made of units, do not go together.
+/// By the options, and by what the job has; `ranks` may be null where each has the whole model.
+/// Throws InputError where those, and whether the model is made of units, do not go together.
 std::unique_ptr<WeightUpdate> make_update(torch::nn::Module& model, const TrainOptions& options,
                                           const Ranks* ranks);
 

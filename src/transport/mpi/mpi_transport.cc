@@ -223,15 +223,15 @@ class MpiTransport final : public Transport {
         delete one.request;
         return true;
       });
-      // What its receiver does not expect any more, MPI keeps for ever. It reads there at most, and only if it is
-      // asked for after all.
+      // What its receiver does not expect any more, MPI keeps for ever. It reads there at most, and
+      // only if it is asked for after all.
       const bool patient = !broken() && std::chrono::steady_clock::now() < sends_until;
       if (!patient && std::ranges::none_of(pending_, &Pending::receives)) return forget();
       if (!pending_.empty()) std::this_thread::sleep_for(kMpiNap);
     }
     if (pending_.empty()) return;
-    // MPI has no way to take a message back that has begun to come, and would write into memory that
-    // belongs to others by now.
+    // MPI has no way to take a message back that has begun to come, and would write into memory
+    // that belongs to others by now.
     log::warning("MPI has not let go of a message {}: ending the job", deadline.describe());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

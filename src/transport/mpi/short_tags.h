@@ -10,7 +10,8 @@
 
 namespace sullae {
 
-/// Of make_tag() (transport.h): different steps of a collective have different tags, and so have collectives that are less than kept() apart.
+/// Of make_tag() (transport.h): different steps of a collective have different tags, and so have
+/// collectives that are less than kept() apart.
 class ShortTags {
  public:
   /// `most`: MPI_TAG_UB. Throws InputError where it leaves too few.

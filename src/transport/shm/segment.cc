@@ -56,8 +56,8 @@ class Segment::Mapping {
 
 namespace {
 
-// Turns a lack of memory into an error here instead of a SIGBUS at the first touch. In pieces: older kernels undo all that a call has
-// reserved when a signal comes, such as a profiler's.
+// Turns a lack of memory into an error here instead of a SIGBUS at the first touch. In pieces:
+// older kernels undo all that a call has reserved when a signal comes, such as a profiler's.
 void reserve(int fd, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes;) {
     const std::size_t piece = std::min(kHugePage, bytes - at);

@@ -36,7 +36,8 @@ class Segment {
   std::size_t size() const;
   /// For others to open(). Only of a segment that this process has made.
   SegmentHandle handle() const;
-  /// Once everybody has opened it: the memory stays, the descriptor, of which a process may have few, goes.
+  /// Once everybody has opened it: the memory stays, the descriptor, of which a process may have
+  /// few, goes.
   void close_file() const;
 
  private:

@@ -51,7 +51,8 @@ static_assert(sizeof(Cell) == 64);
 
 enum class MemberState : std::uint32_t { starting, running, left };
 
-/// That a member goes no further. It has a place of its own: others may still read what the member announced before.
+/// That a member goes no further. It has a place of its own: others may still read what the member
+/// announced before.
 struct MemberFailure {
   std::atomic<bool> happened;
   std::int32_t rank;  ///< of the world's, that cannot go on; -1: ranks disagree
@@ -101,8 +102,9 @@ class Group {
   /// Announces an operation and waits until every member has announced its own. Throws
   /// MismatchError on every member if they are not the same.
   void exchange(Signature signature, std::span<const std::byte> payload = {});
-  /// Announces that this member goes no further: whoever waits for what it has not announced has PeerError of `rank`, one of the world's
-  /// that cannot go on, or where none is named MismatchError, with `reason`. The group is of no further use.
+  /// Announces that this member goes no further: whoever waits for what it has not announced has
+  /// PeerError of `rank`, one of the world's that cannot go on, or where none is named
+  /// MismatchError, with `reason`. The group is of no further use.
   void fail(std::string_view reason, std::optional<int> rank);
   /// What `member` announced in the last exchange. Valid until this member's next exchange.
   const std::byte* payload(int member) const {

@@ -41,7 +41,8 @@ inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-/// A descriptor by which the end of process `pid` is noticed; an empty one, with errno set, where there is none.
+/// A descriptor by which the end of process `pid` is noticed; an empty one, with errno set, where
+/// there is none.
 inline UniqueFd open_process(int pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }

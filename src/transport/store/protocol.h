@@ -1,8 +1,8 @@
 // The store's wire format, shared by client and server. Integers are little-endian.
 //
-// A client greets with kGreeting, the job's secret, and a line's end. Then each request is {u8 command, u32 key bytes, u32 value bytes,
-// key, value} and each reply {u32 value bytes, value}. `get` is answered when the key exists. A
-// server that reads anything else closes the connection.
+// A client greets with kGreeting, the job's secret, and a line's end. Then each request is {u8
+// command, u32 key bytes, u32 value bytes, key, value} and each reply {u32 value bytes, value}.
+// `get` is answered when the key exists. A server that reads anything else closes the connection.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,9 @@ namespace sullae {
 /// Any thread may call; calls are served one after another.
 class Store {
  public:
-  /// Connects, retrying until the server is up. `prefix` is put before every key; `secret` is the job's, see
-  /// StoreServer. Throws TimeoutError at the deadline, and Error where another user's process serves a unix address.
+  /// Connects, retrying until the server is up. `prefix` is put before every key; `secret` is the
+  /// job's, see StoreServer. Throws TimeoutError at the deadline, and Error where another user's
+  /// process serves a unix address.
   Store(const StoreAddress& address, const Deadline& deadline, std::string prefix = {},
         std::string_view secret = {});
 

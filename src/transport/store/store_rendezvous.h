@@ -8,7 +8,8 @@
 
 namespace sullae {
 
-/// A get() holds the store until it is answered: who calls from several threads must be sure that each can be.
+/// A get() holds the store until it is answered: who calls from several threads must be sure that
+/// each can be.
 class StoreRendezvous final : public Rendezvous {
  public:
   /// `store` must outlive it. `timeout` is of each call.

@@ -144,7 +144,8 @@ class StoreServer::Impl {
       }
       const int limit = accepts ? -1 : static_cast<int>(kAcceptPause.count());
       if (::poll(polled.data(), polled.size(), limit) < 0) {
-        // Also where the limit of descriptors was lowered below what is open: it may be raised again.
+        // Also where the limit of descriptors was lowered below what is open: it may be raised
+        // again.
         std::this_thread::sleep_for(kAcceptPause);
         continue;
       }

@@ -9,9 +9,10 @@
 
 namespace sullae::ucx {
 
-/// Where a socket is full, UCX keeps the rest of a small message, calls the message sent, and goes on with it in the
-/// worker's next turn. A rank that then computes, or waits in another group, would never give it one, while its peer
-/// waits for the message: here a thread does. It is started when there is something left for the first time.
+/// Where a socket is full, UCX keeps the rest of a small message, calls the message sent, and goes
+/// on with it in the worker's next turn. A rank that then computes, or waits in another group,
+/// would never give it one, while its peer waits for the message: here a thread does. It is started
+/// when there is something left for the first time.
 class LingeringSends {
  public:
   LingeringSends() = default;
@@ -23,7 +24,8 @@ class LingeringSends {
   std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
   /// In a turn, after messages have been sent: sees to what is left of them.
   void look_after(ucp_worker_h worker);
-  /// In a turn, before the worker goes. A flush that does not end soon keeps connections alive: false then.
+  /// In a turn, before the worker goes. A flush that does not end soon keeps connections alive:
+  /// false then.
   bool forget();
   /// Before that; not in a turn.
   void end();

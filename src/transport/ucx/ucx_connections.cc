@@ -33,8 +33,9 @@ ucs_status_t Connections::connect(int member, const std::string& address) {
   return ucp_ep_create(worker_->handle, &params, &peer.endpoint);
 }
 
-// A connection that was closed by force is in the worker's care until its last messages are thrown away: UCX 1.13 ends the process
-// where the worker goes before (ucp_worker_destroy_eps). What does not end stays with the process.
+// A connection that was closed by force is in the worker's care until its last messages are thrown
+// away: UCX 1.13 ends the process where the worker goes before (ucp_worker_destroy_eps). What does
+// not end stays with the process.
 void Connections::end(bool broken, std::chrono::milliseconds limit, LingeringSends& lingering) {
   if (!worker_) return;
   const bool by_force = close_all(broken, limit);
@@ -46,7 +47,8 @@ void Connections::end(bool broken, std::chrono::milliseconds limit, LingeringSen
   worker_.reset();
 }
 
-// What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone. True where some were closed by force.
+// What was sent last may still be in UCX's buffers: closing flushes it, unless the peer is gone.
+// True where some were closed by force.
 bool Connections::close_all(bool broken, std::chrono::milliseconds limit) {
   std::vector<void*> closing;
   bool by_force = false;

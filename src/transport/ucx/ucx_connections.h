@@ -31,7 +31,8 @@ class Connections {
   /// UCS_OK, or why the peer takes part no more.
   ucs_status_t failure(int peer) const { return at(peer).failure; }
 
-  /// Closes all, after what was sent last has gone, for which `limit` is given, or where they are broken at once; then the worker goes. Once.
+  /// Closes all, after what was sent last has gone, for which `limit` is given, or where they are
+  /// broken at once; then the worker goes. Once.
   void end(bool broken, std::chrono::milliseconds limit, LingeringSends& lingering);
 
  private:

@@ -31,8 +31,8 @@ constexpr std::chrono::milliseconds kAbandonLimit{100};
 // And in a group that goes on, until its peers have come as far.
 constexpr std::chrono::milliseconds kPeersLimit{5000};
 constexpr std::chrono::microseconds kUcxNap{50};
-// Up to so many ranks connect to each other when the transport is made, more with the first message:
-// each connection takes a socket at both ends.
+// Up to so many ranks connect to each other when the transport is made, more with the first
+// message: each connection takes a socket at both ends.
 constexpr std::size_t kConnectedAtOnce = 64;
 constexpr std::uint64_t kGreetingTag = make_tag(0xffffff, 0xffff);
 
@@ -164,8 +164,8 @@ class UcxTransport final : public Transport {
     const auto turn = lingering_.turn();
     if (pending_.empty()) return;
     for (void* native : pending_) ucp_request_cancel(worker().handle, native);
-    // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken back. In a
-    // group that goes on, both end when the peer has come as far.
+    // A cancelled receive ends at once unless its message has begun to come; a send cannot be taken
+    // back. In a group that goes on, both end when the peer has come as far.
     const auto limit = Clock::now() + (broken() ? kAbandonLimit : kPeersLimit);
     for (;;) {
       std::erase_if(pending_, [](void* native) {
@@ -209,8 +209,8 @@ class UcxTransport final : public Transport {
   std::string address_key() const { return "ucx/" + options_.name; }
 
   // Every connection is made in both directions now. Later, a peer that dies while it is being made
-  // could make UCX abort (see endpoint), and the first collective would pay for it. Nobody fails in a collective
-  // before everybody is connected.
+  // could make UCX abort (see endpoint), and the first collective would pay for it. Nobody fails in
+  // a collective before everybody is connected.
   void connect_all() {
     try {
       greet_all();

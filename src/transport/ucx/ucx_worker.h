@@ -55,7 +55,8 @@ struct Context {
       set_default(config, "TCP_TX_SEG_SIZE", kTcpSegment);
       set_default(config, "TCP_RX_SEG_SIZE", kTcpSegment);
     }
-    // Nothing that a flush waits for may depend on peers with which there is no connection yet (LingeringSends).
+    // Nothing that a flush waits for may depend on peers with which there is no connection yet
+    // (LingeringSends).
     set_default(config, "FLUSH_WORKER_EPS", "n");
     ucp_params_t params{};
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

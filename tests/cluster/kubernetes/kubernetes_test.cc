@@ -1,4 +1,5 @@
-// What kubectl is given, held against files beside this one. After a change that is meant, SULLAE_WRITE_GOLDEN=1 writes them anew.
+// What kubectl is given, held against files beside this one. After a change that is meant,
+// SULLAE_WRITE_GOLDEN=1 writes them anew.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

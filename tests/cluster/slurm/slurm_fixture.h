@@ -1,4 +1,5 @@
-// A Slurm that a test starts, and what users type. Where Slurm is not installed such tests are skipped, and say so.
+// A Slurm that a test starts, and what users type. Where Slurm is not installed such tests are
+// skipped, and say so.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -37,7 +37,8 @@ TEST_F(SlurmTest, JobsGoFromTheirBeginningToTheirEnd) {
   EXPECT_TRUE(contains(error_of({"submit"}), "no program given"));
   EXPECT_TRUE(contains(sullae({"jobs", "list"}).standard_output, "no jobs"));
 
-  // A job of two nodes with two ranks each, one that waits for it, one that waits for a job that fails.
+  // A job of two nodes with two ranks each, one that waits for it, one that waits for a job that
+  // fails.
   const std::string first = submit(
       {"--name", "first", "--nodes", "2", "--ranks-per-node", "2", "--env", "A=b c", "--mount",
        "here=" + work_.path().string(), "--", "sh", "-c",
@@ -195,7 +196,8 @@ TEST_F(SlurmTest, AnElasticJobGivesNodesToAHighOneAndLosesNoStep) {
   EXPECT_EQ(sullae({"jobs", "resize", low, "--max", "3"}).exit_code, 0);
   const Json whole = wait_for_nodes(low, 3);
 
-  // The daemon of one of its nodes is killed: Slurm gives the node up, repairs it, and the job has it, or another one, again.
+  // The daemon of one of its nodes is killed: Slurm gives the node up, repairs it, and the job has
+  // it, or another one, again.
   const auto node = whole.at("hosts").at(0).get<std::string>();
   pid_t daemon = 0;
   std::ifstream(directory_.path() / "run" / (node + ".pid")) >> daemon;
@@ -251,7 +253,8 @@ TEST_F(SlurmTest, AnElasticJobThatLosesAllItsNodesBeginsAgain) {
   const auto low = submit({"--name", "low", "--min-nodes", "1", "--max-nodes", "3",
                            "--cpus-per-rank", "2", "--priority", "low", "sh", "-c", program});
   wait_for_nodes(low, 3);
-  // Before its first step it would have nothing to lose, and would wait for other nodes in the same attempt.
+  // Before its first step it would have nothing to lose, and would wait for other nodes in the same
+  // attempt.
   wait_for(low, [&](const Json&) { return !samples_in(out.path()).empty(); });
   const auto high = submit(
       {"--name", "high", "--nodes", "3", "--cpus-per-rank", "2", "--priority", "high", "true"});

@@ -14,7 +14,8 @@
 namespace sullae::testing {
 namespace {
 
-// None, one element, what fits into a packet's first line, into a packet, and not; primes among them.
+// None, one element, what fits into a packet's first line, into a packet, and not; primes among
+// them.
 constexpr std::size_t kCounts[] = {0, 1, 2, 17, 18, 19, 1021, 2048, 2049, 16411, 1000003};
 
 std::vector<float> numbers(int from, int to, int tag, std::size_t count) {
@@ -25,8 +26,8 @@ std::vector<float> numbers(int from, int to, int tag, std::size_t count) {
 
 class Messages : public ::testing::TestWithParam<Setting> {
  protected:
-  // Ranks that are processes keep their world from one call to the next: who is ahead must not answer a receive from any rank that
-  // another has still open.
+  // Ranks that are processes keep their world from one call to the next: who is ahead must not
+  // answer a receive from any rank that another has still open.
   void run(const std::function<void(World&)>& body) {
     run_ranks(GetParam().ranks, [&](World& world) {
       body(world);

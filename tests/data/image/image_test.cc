@@ -1,5 +1,5 @@
-// JPEG decoding and what becomes of images: against values that can be worked out, and against decoding
-// the whole.
+// JPEG decoding and what becomes of images: against values that can be worked out, and against
+// decoding the whole.
 #include "sullae/data/image.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// TFRecord files and tf.train.Example: the published format to the byte, and every way in which a file
-// can be damaged.
+// TFRecord files and tf.train.Example: the published format to the byte, and every way in which a
+// file can be damaged.
 #include "sullae/data/tfrecord.h"
 
 #include "data/files.h"

@@ -49,7 +49,8 @@ TEST_F(Table, TsvTakesQuotesAsTheyAre) {
 TEST_F(Table, ColumnsAreFoundOrNamed) {
   EXPECT_EQ(read("a.tsv", "text one\tgood\ntext two\tbad\n")[0].label, 1);  // bad, good
   EXPECT_EQ(read("a.csv", "review,stars\nnice,5\n", {.label_column = "stars"})[0].text, "nice");
-  // Sets call these columns many things; what is no text by its name is the label where it is alone.
+  // Sets call these columns many things; what is no text by its name is the label where it is
+  // alone.
   for (const char* header : {"review,sentiment", "Review,Polarity", "tweet,y", "comment,is_spam"}) {
     const auto guessed = read("a.csv", std::string(header) + "\nnice,5\nbad,1\n");
     EXPECT_EQ(guessed[0].text, "nice") << header;
@@ -124,8 +125,8 @@ TEST_F(Table, DamagedRowsAreSkippedAndCountedWhenAsked) {
   EXPECT_EQ(damage.count(), 3U);
 }
 
-// A row index must find the same rows wherever the pieces that it reads end, and a quote that is closed
-// and opened again within a field is one quote.
+// A row index must find the same rows wherever the pieces that it reads end, and a quote that is
+// closed and opened again within a field is one quote.
 TEST(Rows, SplitAsRfc4180Says) {
   const TableStyle csv;
   EXPECT_EQ(split_row("", csv), std::vector<std::string>{""});

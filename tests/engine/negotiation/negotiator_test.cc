@@ -227,7 +227,8 @@ TEST(Negotiator, GoesOnWithoutThoseThatHaveJoined) {
   EXPECT_TRUE(ranks.cycle()[0].agreed.empty());
 }
 
-// Found by the fuzzer: it could be lost where the others ended an operation of that name in the same cycle.
+// Found by the fuzzer: it could be lost where the others ended an operation of that name in the
+// same cycle.
 TEST(Negotiator, ARankThatHasJoinedSubmitsNothing) {
   Ranks ranks(2);
   ranks[1].join();

@@ -1,5 +1,5 @@
-// Negotiators that are asked for anything in any order: what one rank asks for early, another asks for late, or differently,
-// or not at all since it has joined.
+// Negotiators that are asked for anything in any order: what one rank asks for early, another asks
+// for late, or differently, or not at all since it has joined.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ class Simulation {
     const int phases = plan_.joins ? 5 : 1;
     for (int phase = 0; phase < phases && !::testing::Test::HasFailure(); ++phase) {
       fill(plan_.rounds / phases);
-      // All that is submitted ends: 100 cycles without anything to submit and without an end would be a hang.
+      // All that is submitted ends: 100 cycles without anything to submit and without an end would
+      // be a hang.
       for (int quiet = 0; quiet < 100 && !finished();) {
         const bool submitted = submit_some();
         if (plan_.joins) join_those_without_data();
@@ -230,7 +231,8 @@ TEST(RandomNegotiation, MismatchesEndOnEveryRankAndNothingElse) {
 }
 TEST(RandomNegotiation, WhatIsGivenUpEndsToo) { simulate({.names = 5, .given_up = 0.1}, 20); }
 TEST(RandomNegotiation, RanksWithoutDataJoin) { simulate({.new_shapes = 0.05, .joins = true}, 20); }
-// More names than the cache has places, by a few, is what evicting the least recently used is worst at.
+// More names than the cache has places, by a few, is what evicting the least recently used is worst
+// at.
 TEST(RandomNegotiation, MoreNamesThanTheCacheHolds) {
   for (const int ranks : {2, 3, 5}) {
     Simulation({.ranks = ranks, .capacity = 1024, .names = 1100, .rounds = 5, .most_at_once = 200},

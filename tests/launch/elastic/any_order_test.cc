@@ -10,8 +10,8 @@
 namespace sullae::testing {
 namespace {
 
-// Whatever happens, a world has members that wait for it, each once and no more than may be, and a job with a survivor goes
-// on.
+// Whatever happens, a world has members that wait for it, each once and no more than may be, and a
+// job with a survivor goes on.
 TEST(Membership, TakesAnyOrderOfEvents) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     Trial trial;

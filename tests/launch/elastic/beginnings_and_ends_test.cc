@@ -1,4 +1,5 @@
-// What is told, and what it comes to, where workers fail before they are in a world, or when it ends.
+// What is told, and what it comes to, where workers fail before they are in a world, or when it
+// ends.
 #include <gtest/gtest.h>
 
 #include "launch/elastic/trial.h"

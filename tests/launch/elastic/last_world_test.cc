@@ -1,4 +1,5 @@
-// Those who have the state, where no other will be given it, have one more world in which they keep it.
+// Those who have the state, where no other will be given it, have one more world in which they keep
+// it.
 #include <gtest/gtest.h>
 
 #include "launch/elastic/trial.h"

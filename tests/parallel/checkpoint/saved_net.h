@@ -21,8 +21,8 @@
 namespace sullae::testing {
 inline constexpr std::int64_t kBatch = 60;  // divisible by 1 to 6 ranks
 
-// Tensors that are read at once and such that are read in parts, in another order than a contiguous one, without a gradient,
-// frozen, tied, of other types, and without elements.
+// Tensors that are read at once and such that are read in parts, in another order than a contiguous
+// one, without a gradient, frozen, tied, of other types, and without elements.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(torch::ScalarType type = torch::kFloat32) {
     to(type);

@@ -121,7 +121,8 @@ TEST_F(ShardedCheckpoint, OfWeightsAloneIsSavedAndLoaded) {
     ShardedOptimizer optimizer(units, kMakers.at("Adam"));
     save_weights(file_, model_of(line), optimizer, {.metadata = {.numbers = {{"step", 3}}}});
   });
-  // By one process, without an optimizer; and by ranks, before there is one, also of a checkpoint that has more.
+  // By one process, without an optimizer; and by ranks, before there is one, also of a checkpoint
+  // that has more.
   Line alone;
   auto whole = model_of(alone);
   EXPECT_EQ(load_checkpoint(file_, whole).numbers.at("step"), 3);

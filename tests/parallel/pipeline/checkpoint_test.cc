@@ -266,7 +266,8 @@ TEST_F(PipelineCheckpoint, HasLayersInParts) {
   }
 }
 
-// By one name on several ranks, as in one process: where it is trained is where it is saved from, and to both it is loaded.
+// By one name on several ranks, as in one process: where it is trained is where it is saved from,
+// and to both it is loaded.
 TEST_F(PipelineCheckpoint, HasOnceWhatIsTiedByOneName) {
   const auto texts = texts_of_seven();
   torch::nn::Sequential whole({{"tokens", embedding()}, {"body", middle()}});

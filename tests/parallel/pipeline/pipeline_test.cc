@@ -256,7 +256,8 @@ TEST(Pipeline, EvaluatesAndKeepsFewMicroBatchesAlive) {
   });
 }
 
-// Shapes may change from one step to the next, and between micro-batches; what comes before a frozen stage gets nothing.
+// Shapes may change from one step to the next, and between micro-batches; what comes before a
+// frozen stage gets nothing.
 TEST(Pipeline, TakesAnyShapesAndFrozenStages) {
   run_ranks({.size = 2}, [](World& world) {
     auto stages = divide(layers_of(4), inputs_of(0), world);

@@ -120,7 +120,8 @@ TEST(PsJob, StartsAServerAgainThatIsKilled) {
       << result.standard_error;
 }
 
-// Each step adds 1: what a server that comes back has taken once it does not take again, and what it saved last is the least that it has.
+// Each step adds 1: what a server that comes back has taken once it does not take again, and what
+// it saved last is the least that it has.
 TEST(PsJob, TakesNothingTwiceAfterAServerWasKilled) {
   const TemporaryDirectory directory;
   auto command = words({"--ps", "1", "-np", "2", "--staleness", "0", "--ps-dir",

@@ -1,6 +1,7 @@
 // A worker of parameter servers, for tests: fits a line to points, and prints what it found.
 //   ps_program STEPS [MILLISECONDS [count]]
-// With MILLISECONDS it rests so long in each step. With `count` the slope goes up by 1 with each step, and the offset stays.
+// With MILLISECONDS it rests so long in each step. With `count` the slope goes up by 1 with each
+// step, and the offset stays.
 #include <fmt/format.h>
 #include <torch/torch.h>
 #include <unistd.h>

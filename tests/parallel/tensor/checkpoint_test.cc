@@ -123,7 +123,8 @@ TEST_F(TensorCheckpoint, IsThatOfOneProcess) {
   });
 }
 
-// What is updated in float32 is what is saved, and what of it is in 16 bits is its owner's business.
+// What is updated in float32 is what is saved, and what of it is in 16 bits is its owner's
+// business.
 TEST_F(TensorCheckpoint, HasTheMastersOfWhatIsIn16Bits) {
   const auto& make = kMakers.at("Adam");
   const auto masters_of = [](Writer& model) {

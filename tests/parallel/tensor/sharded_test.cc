@@ -1,4 +1,5 @@
-// Layers in parts, of which each is updated in pieces by the ranks that have it: what one process trains, and saves.
+// Layers in parts, of which each is updated in pieces by the ranks that have it: what one process
+// trains, and saves.
 #include <gtest/gtest.h>
 
 #include "parallel/checkpoint/saved_net.h"
@@ -197,7 +198,8 @@ TEST_F(ShardedParts, HaveFloat32OfWhatIsIn16Bits) {
   });
 }
 
-// Parameters that nobody trains are whole on all that have them, and the optimizer's as one process's has them.
+// Parameters that nobody trains are whole on all that have them, and the optimizer's as one
+// process's has them.
 TEST_F(ShardedParts, HaveWhatIsFrozen) {
   const auto& make = kMakers.at("Adam");
   const auto make_model = [](const World& tensor) {

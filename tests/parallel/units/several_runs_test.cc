@@ -1,4 +1,5 @@
-// A unit that does one thing here and another there: a model's vectors of words, which what follows is scored by again.
+// A unit that does one thing here and another there: a model's vectors of words, which what follows
+// is scored by again.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -73,7 +73,8 @@ TEST(Clocks, WithoutABoundHaveNobodyWait) {
   EXPECT_EQ(give(clocks, 1).updates, 1000);
 }
 
-// A server that was restored has what workers had earlier, and they say where they are, one after the other.
+// A server that was restored has what workers had earlier, and they say where they are, one after
+// the other.
 TEST(Clocks, AreSetByWorkersThatAreFurther) {
   const std::set<int> two{0, 1};
   Clocks rounds(0);
@@ -121,7 +122,8 @@ TEST(Clocks, LetAWorkerInWhereTheOthersAre) {
     EXPECT_EQ(clocks.join(2, kThree), 5);
     EXPECT_TRUE(clocks.may_go_on(2, kThree));
     EXPECT_TRUE(clocks.may_go_on(0, kThree));
-    // Nor does one that comes again forget what it gave, or begin before all that was done without it.
+    // Nor does one that comes again forget what it gave, or begin before all that was done without
+    // it.
     give(clocks, 2);
     EXPECT_EQ(clocks.join(2, kThree), 6);
     EXPECT_EQ(clocks.join(3, {3}), staleness == 0 ? 5 : 6);  // the round is open
@@ -141,8 +143,9 @@ TEST(Clocks, HaveAWorkerThatComesTakePartInTheRoundThatIsOpen) {
   EXPECT_EQ(clocks.join(1, two), 1);
 }
 
-// A server that comes back with what it held at step 3, when worker 0 is at step 8 and worker 1 still has no answer to its
-// gradient of step 7: as often as that may happen, neither is behind the other for ever.
+// A server that comes back with what it held at step 3, when worker 0 is at step 8 and worker 1
+// still has no answer to its gradient of step 7: as often as that may happen, neither is behind the
+// other for ever.
 TEST(Clocks, AreWhereWorkersAreAfterAnOlderState) {
   const std::set<int> two{0, 1};
   for (const int staleness : {0, 1}) {

@@ -100,7 +100,8 @@ TEST(ParameterServer, SavesAtOnceWhereNothingIsSavedYet) {
   wait_until([&] { return std::filesystem::exists(options.state_file); });
 }
 
-// Rows that are given one part after the other: what was saved before the last would be taken for all.
+// Rows that are given one part after the other: what was saved before the last would be taken for
+// all.
 TEST(ParameterServer, SavesWhatWorkersBeginWithWhole) {
   const TemporaryDirectory directory;
   const ps::ServerOptions options = saves_once(directory);
@@ -172,7 +173,8 @@ TEST(ParameterServer, HasItsStateFileForItselfAndCleansUpBehindOneThatWasKilled)
                 "--ps-dir, of its own");
 }
 
-// It waits for others, and hears nothing of the server's return: the others are not to wait for it there.
+// It waits for others, and hears nothing of the server's return: the others are not to wait for it
+// there.
 TEST(ParameterServer, IsToldWhereWorkersAreThatDoNotAskIt) {
   const TemporaryDirectory directory;
   const auto older = directory.path() / "older";
@@ -224,7 +226,8 @@ TEST(ParameterServer, KnowsTwoProcessesOfOneNumber) {
   push_ones(second);
 }
 
-// What is on the disk is older than what workers have: those go on from there, and none waits for ever.
+// What is on the disk is older than what workers have: those go on from there, and none waits for
+// ever.
 TEST(ParameterServer, GoesOnFromAnOlderState) {
   const TemporaryDirectory directory;
   for (const int staleness : {0, 2}) {

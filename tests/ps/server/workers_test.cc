@@ -89,7 +89,8 @@ TEST(ParameterServer, LetsAWorkerInThatComesLaterToSeveralServers) {
   }
 }
 
-// Were it let in, the two would wait for it at the table before it comes to the optimizer, or it for them.
+// Were it let in, the two would wait for it at the table before it comes to the optimizer, or it
+// for them.
 TEST(ParameterServer, RefusesAWorkerThatComesLaterToSeveralThings) {
   for (const int staleness : {0, 4, -1}) {
     RunningServers servers(1, {.workers = 1, .staleness = staleness});

@@ -147,7 +147,8 @@ TEST(Batcher, AFullBatchIsNotLeftWhileAThreadSleeps) {
   doubler.close();
   futures.push_back(submit(batcher, rows_of(1, 0, /*key=*/0)));
   futures.push_back(submit(batcher, rows_of(3, 0, /*key=*/1)));
-  // The oldest batch is not full, and both threads sleep; one that has not come so far sees what is left anyway.
+  // The oldest batch is not full, and both threads sleep; one that has not come so far sees what is
+  // left anyway.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   futures.push_back(submit(batcher, rows_of(2, 0, /*key=*/0)));
   wait_until([&] { return doubler.count() == 4; });

@@ -303,7 +303,8 @@ TEST_F(GrpcTest, LargeMessagesAreAnsweredToo) {
   }
 }
 
-// As grpc_health_probe and Kubernetes ask: HealthCheckRequest{service = 1} -> HealthCheckResponse{status = 1}.
+// As grpc_health_probe and Kubernetes ask: HealthCheckRequest{service = 1} ->
+// HealthCheckResponse{status = 1}.
 TEST_F(GrpcTest, HealthIsTheUsualServiceAndFollowsReadiness) {
   const auto model = directory_.path() / "m";
   put_text(model / "1" / "model.pt", "no module");
@@ -356,7 +357,8 @@ TEST_F(GrpcTest, AServerThatEndsTellsWhoFollowsItsHealth) {
   EXPECT_TRUE(done());
 }
 
-// As grpcurl asks: ServerReflectionRequest{list_services = 7, file_containing_symbol = 4, file_by_filename = 3}.
+// As grpcurl asks: ServerReflectionRequest{list_services = 7, file_containing_symbol = 4,
+// file_by_filename = 3}.
 TEST_F(GrpcTest, ServicesCanBeListedAndDescribed) {
   start_and_wait();
   const auto field = [](int number, const std::string& text) {

@@ -1,4 +1,5 @@
-// Requests of one stream, and texts that go on, with a client generated from the protocol's definition.
+// Requests of one stream, and texts that go on, with a client generated from the protocol's
+// definition.
 #include "serve/grpc/infer_stream.h"
 
 #include <grpcpp/grpcpp.h>
@@ -133,7 +134,8 @@ TEST_F(InferStreams, AnswersEachRequestAndGoesOnBehindMistakes) {
   EXPECT_EQ(second.error_message(), "there is no model 'n'");
   EXPECT_EQ(second.infer_response().id(), "2");
   EXPECT_EQ(second.infer_response().outputs_size(), 0);
-  // More than may be open at a time, before any answer is read; some too large to be parsed at once.
+  // More than may be open at a time, before any answer is read; some too large to be parsed at
+  // once.
   std::thread writer([&] {
     for (int i = 0; i < 1000; ++i) {
       auto request = numbers(std::to_string(i));
@@ -179,7 +181,8 @@ TEST_F(InferStreams, SendATextAsItIsWritten) {
   }
 }
 
-// As clients of Triton's language models ask: settings as tensors, one output, the end as an answer of its own.
+// As clients of Triton's language models ask: settings as tensors, one output, the end as an answer
+// of its own.
 TEST_F(InferStreams, TakeWhatClientsOfTritonSend) {
   auto request = prompt("one two", 100);
   request.clear_parameters();

@@ -1,4 +1,5 @@
-// Folders that come and go, cannot be read, lead elsewhere, or are no models: they harm nobody else.
+// Folders that come and go, cannot be read, lead elsewhere, or are no models: they harm nobody
+// else.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -169,7 +170,8 @@ TEST_F(Folders, ThatCannotBeListedStayAsTheyWere) {
   put_constant(model_, 2, 2);
   start();
   EXPECT_EQ(repository_->choose("m", "1")->number(), 1);
-  // No entry is gone, and none can be seen: as with a network's file system, or without descriptors.
+  // No entry is gone, and none can be seen: as with a network's file system, or without
+  // descriptors.
   const auto away = directory_.path().string() + ".away";
   fs::create_symlink(directory_.path().filename(), away);
   const auto exchange = [&] {

@@ -61,8 +61,8 @@ TEST(UcxTransport, APeerThatConnectedAndDiedBeforeTheFirstWordToItIsNamed) {
   EXPECT_TRUE(contains(error, "rank 1")) << error;
 }
 
-// Where a socket is full, UCX keeps what it has copied and calls the message sent. A rank that then waits in another
-// group, or computes, does nothing for it: the other would wait for ever.
+// Where a socket is full, UCX keeps what it has copied and calls the message sent. A rank that then
+// waits in another group, or computes, does nothing for it: the other would wait for ever.
 TEST(UcxTransport, WhatWasSentArrivesThoughItsSenderDoesNothingMore) {
   const Variable tcp("UCX_TLS", "tcp,self");
   const Variable room("UCX_TCP_SNDBUF", "8k");
