@@ -12,7 +12,8 @@ namespace sullae {
 /// Collectives of a group of ranks, each with a GPU of its own, on device memory. A call puts work
 /// on stream() and returns; the caller orders it against its own streams with events, so the host
 /// never waits. Every rank makes the same calls in the same order; one thread at a time may call.
-/// Counts are in elements; `in` and `out` may be the same buffer where both have the same size.
+/// Counts are in elements; `in` and `out` may be the same buffer where both have the same size, but
+/// alltoall's.
 ///
 /// A rank that is gone is noticed by the library below or by the world, or after SULLAE_TIMEOUT:
 /// what is on the stream is then ended before its time, with whatever is there by then, and the

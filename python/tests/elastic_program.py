@@ -16,6 +16,8 @@ def main():
     worker = os.environ.get("SULLAE_ELASTIC_WORKER", "0")
     torch.manual_seed(int(worker))
     hvd.init()
+    if any((who, epoch) == (worker, "-1") for who, epoch, _, _ in deeds):
+        os.kill(os.getpid(), signal.SIGKILL)
     data = torch.linspace(-1, 1, SAMPLES, dtype=torch.float64)[:, None].expand(SAMPLES, 4).clone() * torch.arange(1.0, 5)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8, affine=False), torch.nn.Linear(8, 1)).double()
     model[1].eval()

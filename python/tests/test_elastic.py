@@ -48,6 +48,11 @@ def test_changes_do_not_show_in_what_is_trained():
     assert "leaves) after" in said, said
 
 
+def test_a_rank_may_die_before_it_trains():
+    _, changes, said = train(3, "0:-1:0:kill")
+    assert "worker 0" in said, said
+
+
 def test_sampler_shares_what_is_left():
     sampler = hvd.elastic.ElasticSampler(range(10), shuffle=True, seed=3)
     assert sorted(sampler) == list(range(10)) and len(sampler) == 10
@@ -56,6 +61,10 @@ def test_sampler_shares_what_is_left():
     saved = sampler.state_dict()
     sampler.reset()
     assert list(sampler) == order[4:]
+    assert sampler.remaining_indices == order[4:] and sampler.processed_indices == set(order[:4])
+    assert sampler.get_indices(1, 2) == order[6:8]
+    sampler.record_indices(order[4:6])
+    assert sampler.remaining_indices == order[6:]
     sampler.set_epoch(1)
     assert list(sampler) != order and len(sampler) == 10
     sampler.load_state_dict(saved)

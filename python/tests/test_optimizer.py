@@ -195,7 +195,6 @@ def test_compression_and_tables():
 
 @on_ranks(1)
 def test_mistakes():
-    hvd.init()
     model = network()
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     named = list(model.named_parameters())
@@ -204,6 +203,8 @@ def test_mistakes():
         with pytest.raises(sullae.InputError, match=message):
             hvd.DistributedOptimizer(*arguments, **options)
 
+    refused("init\\(\\) has not been called", sgd, named)
+    hvd.init()
     refused("expected a torch.optim.Optimizer", model)
     refused("expected pairs of a name and a parameter", sgd, list(model.parameters()))
     refused("0.weight more than once", sgd, named + named[:1])

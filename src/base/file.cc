@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <random>
 
 #include "base/failpoint.h"
 #include "base/file_system.h"
@@ -35,10 +37,21 @@ void write_all_at(int fd, std::size_t offset, const void* data, std::size_t byte
 
 }  // namespace
 
+void append_output_to(const std::filesystem::path& file) {
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!fd) throw system_error("{} cannot be written", file.string());
+  ::dup2(fd.get(), STDOUT_FILENO);
+  ::dup2(fd.get(), STDERR_FILENO);
+}
+
+std::string temporary_suffix() {
+  static std::atomic<unsigned> count = 0;
+  return fmt::format(".tmp-{:08x}-{}-{}", std::random_device{}(), ::getpid(), count++);
+}
+
 AtomicFile::AtomicFile(std::filesystem::path target)
-    : target_(std::move(target)),
-      temporary_(target_.string() + fmt::format(".tmp-{}", ::getpid())) {
-  fd_ = UniqueFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    : target_(std::move(target)), temporary_(target_.string() + temporary_suffix()) {
+  fd_ = UniqueFd(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd_) throw system_error("{} cannot be written", target_.string());
   failpoint("file.created");
 }

@@ -13,6 +13,14 @@
 
 namespace sullae {
 
+/// Standard output and error of this process go there from now on, behind what is there. Throws
+/// Error.
+void append_output_to(const std::filesystem::path& file);
+
+/// What makes another name of a file's that nobody else uses, of whatever process on whatever host:
+/// ".tmp-…".
+std::string temporary_suffix();
+
 /// Writes a file under a temporary name beside its place, and moves it there when it is complete
 /// and on the disk. What is not committed is removed. Used by one thread.
 class AtomicFile {

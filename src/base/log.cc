@@ -20,6 +20,7 @@ void write_line(std::string_view level, std::string_view message) {
 }  // namespace
 
 void set_rank(int rank) { rank_of_thread = rank; }
+int rank() { return rank_of_thread; }
 void write_warning(std::string_view message) { write_line("warning: ", message); }
 void write_info(std::string_view message) { write_line("", message); }
 

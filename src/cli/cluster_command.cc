@@ -90,6 +90,8 @@ class ClusterCommand final : public Command {
   // So that each has its result. What cannot be asked is ended all the same.
   static void cancel_jobs(const Settings& settings) {
     try {
+      if (settings.is_private && !cluster::running_daemons(settings.folder).empty())
+        cluster::mend_private_cluster(settings);
       const auto engine = cluster::make_engine("slurm", settings);
       cluster::Jobs jobs(settings, *engine);
       print_warnings(jobs.end_all());
@@ -106,6 +108,11 @@ class ClusterCommand final : public Command {
                  daemons.empty() ? "none of its daemons runs; sullae cluster up starts it again"
                                  : fmt::format("{} run", fmt::join(daemons, ", ")));
       if (daemons.empty()) return 1;
+      if (const auto missing = cluster::missing_daemons(folder); !missing.empty()) {
+        fmt::print("{} {} not: sullae cluster down, and up, start it anew\n",
+                   fmt::join(missing, " and "), missing.size() == 1 ? "does" : "do");
+        return 1;
+      }
     } else {
       fmt::print("no private cluster in {}: the site's Slurm\n", folder.string());
     }

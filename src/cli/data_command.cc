@@ -64,6 +64,7 @@ class DataCommand final : public Command {
     CLI::App* app = parent.add_subcommand(name, help);
     app->add_option("PATH", paths_, "Files, folders or patterns, or a topic of Kafka")->required();
     add_reading_options(*app, "--format", reading_);
+    app->add_flag("--unlabelled", reading_.unlabelled, "Samples without a label will do");
     app->add_option("--workers", workers_, "Threads of each rank")
         ->check(positive_integer())
         ->capture_default_str()
@@ -80,6 +81,7 @@ class DataCommand final : public Command {
         ->check(integer_from(0))
         ->capture_default_str()
         ->type_name("N");
+    app.add_flag("--overwrite", writing_.overwrite, "Remove the data set that is there");
     app.add_flag(
         "--compress", writing_.compress,
         "Compress with gzip, and such files are read as a whole; parquet with zstd instead of "

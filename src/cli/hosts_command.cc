@@ -35,7 +35,7 @@ class HostsCommand final : public Command {
 
   int run() override {
     if (add_->parsed()) {
-      elastic::add_hosts(job_, parse_hosts(hosts_));
+      elastic::add_hosts(job_, parse_hosts(hosts_, "HOSTS"));
       print(job_);
     } else if (remove_->parsed()) {
       std::vector<std::string> names;
@@ -47,7 +47,7 @@ class HostsCommand final : public Command {
                           "alone",
                           hosts_));
       }
-      for (const Host& host : parse_hosts(hosts_)) names.push_back(host.name);
+      for (const Host& host : parse_hosts(hosts_, "HOSTS")) names.push_back(host.name);
       elastic::remove_hosts(job_, names);
       print(job_);
     } else if (job_.empty()) {

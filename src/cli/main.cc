@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,16 @@
 #include "transport/tf_config.h"
 
 namespace {
+
+// Of flags it is worth a word where they are set.
+class HelpFormatter final : public CLI::Formatter {
+  std::string make_option_opts(const CLI::Option* option) const override {
+    constexpr std::string_view kNotSet = "=false";
+    const std::string text = CLI::Formatter::make_option_opts(option);
+    const bool is_flag = option->get_expected_max() == 0;
+    return is_flag && text.starts_with(kNotSet) ? text.substr(kNotSet.size()) : text;
+  }
+};
 
 // Only what stands before the program that `sullae run` or `sullae jobs submit` starts is ours.
 // There, MPI's -np has one dash, which CLI11 would read as -n p, and -- may end the options.
@@ -102,6 +113,7 @@ int run(int argc, char** argv) {
   auto words = as_its_task({argv + 1, argv + argc});
   sullae::cli::hand_over(words);
   CLI::App program("Sullae: distributed deep learning for C++", "sullae");
+  program.formatter(std::make_shared<HelpFormatter>());
   program.set_version_flag("--version",
                            std::string("sullae ") + sullae::kVersion + '\n' + sullae::kParts);
   program.require_subcommand(1);

@@ -42,12 +42,15 @@ class PipelineCommand final : public Command {
     app->require_subcommand(1);
     run_ = app->add_subcommand("run", "Do what is not done of a run");
     declare_file(*run_);
-    auto* const scheduled = run_->add_option(
-        "--scheduled", scheduled_, "The run's time; else the last that was due (every), or now");
+    auto* const scheduled = run_->add_option("--scheduled", scheduled_,
+                                             "The run's time, or its day where it is due once a "
+                                             "day; else the last that was due (every), or now");
     scheduled->type_name("TIME");
     run_->add_flag("--repeat", repeat_, "Stay, and run whenever it is due")->excludes(scheduled);
     run_->add_flag("--submit-next", submits_next_,
                    "First submit the run that is due next, as `sullae pipeline submit` does");
+    run_->add_flag("--no-deadline", has_no_deadline_,
+                   "None is missed: for a run that is made up for long after its time");
     run_->footer(
         "Exit codes: 0: done; 1: a step failed; 3: done, after the deadline; 130: interrupted.");
     submit_ = app->add_subcommand(
@@ -89,13 +92,23 @@ class PipelineCommand final : public Command {
     return schedule_of(pipeline).next(std::time(nullptr));
   }
 
+  // A day alone means the time of that day when the pipeline is due.
+  Time given_time(const Pipeline& pipeline) const {
+    constexpr std::size_t kDay = std::string_view("2026-11-24").size();
+    const Time time = parse_time(scheduled_, "--scheduled");
+    if (scheduled_.size() != kDay || !pipeline.every) return time;
+    const Time due = pipeline.every->next(time - 1);
+    return pipeline::to_text(due).starts_with(scheduled_) ? due : time;
+  }
+
   Time scheduled_of(const Pipeline& pipeline) const {
-    if (!scheduled_.empty()) return parse_time(scheduled_, "--scheduled");
+    if (!scheduled_.empty()) return given_time(pipeline);
     const Time now = std::time(nullptr);
     return pipeline.every ? pipeline.every->latest(now) : now;
   }
 
-  int run_once(const Pipeline& pipeline) {
+  int run_once(Pipeline pipeline) {
+    if (has_no_deadline_) pipeline.deadline.clear();
     const Time scheduled = scheduled_of(pipeline);
     const auto submit_next = [&] {
       submit(pipeline, schedule_of(pipeline).next(scheduled), /*again=*/false);
@@ -225,7 +238,7 @@ class PipelineCommand final : public Command {
     const auto runs = state.runs(50);
     const auto run = scheduled_.empty()
                          ? (runs.empty() ? std::nullopt : std::optional(runs.front()))
-                         : state.run(parse_time(scheduled_, "--scheduled"));
+                         : state.run(given_time(pipeline));
     if (!run && !scheduled_.empty())
       throw InputError(fmt::format("{}: there is no run of {}", pipeline.name, scheduled_));
     if (json_) {
@@ -300,6 +313,7 @@ class PipelineCommand final : public Command {
   std::string folder_ = ".";
   std::string scheduled_;
   bool repeat_ = false;
+  bool has_no_deadline_ = false;
   bool submits_next_ = false;
   bool dry_run_ = false;
   bool json_ = false;

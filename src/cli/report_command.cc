@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/commands.h"
 #include "cli/other_commands.h"
+#include "sullae/error.h"
 #include "train/monitor/report.h"
 
 namespace sullae::cli {
@@ -17,7 +21,14 @@ class ReportCommand final : public Command {
 
   int run() override {
     std::vector<train::Report> reports;
-    for (const auto& file : files_) reports.push_back(train::Report::read(file));
+    for (const std::filesystem::path file : files_) {
+      if (std::filesystem::is_directory(file))
+        throw InputError(
+            fmt::format("{}: is a folder: expected a file that --report has written; the "
+                        "folder of a run is shown by sullae dashboard",
+                        file.string()));
+      reports.push_back(train::Report::read(file));
+    }
     std::fputs(train::format_table(reports).c_str(), stdout);
     return 0;
   }

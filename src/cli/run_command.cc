@@ -143,6 +143,8 @@ class RunCommand final : public Command {
     options_.timeout = to_milliseconds(timeout_);
     options_.connect_timeout = to_milliseconds(connect_timeout_);
     options_.bind = bind_to_ == "core";
+    if (app_->count("--discover") > 0 && discover_.empty())
+      throw InputError("--discover: is empty: expected a command");
     if (elastic_.min_ranks > 0 || elastic_.max_ranks > 0 || !discover_.empty()) {
       set_elastic();
     } else {

@@ -38,7 +38,7 @@ class ServeCommand final : public Command {
     app->add_option("--host", options_.host, "The address to listen at")
         ->capture_default_str()
         ->type_name("ADDRESS");
-    app->add_option("--http-port", options_.http_port, "Port of HTTP; 0: any that is free")
+    app->add_option("--http-port,--port", options_.http_port, "Port of HTTP; 0: any that is free")
         ->check(port())
         ->capture_default_str()
         ->type_name("PORT");

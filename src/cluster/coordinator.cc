@@ -1,6 +1,5 @@
 #include "cluster/coordinator.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 
 #include "base/deadline.h"
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/host.h"
 #include "base/system_error.h"
 #include "cluster/engine.h"
@@ -38,14 +38,6 @@ namespace {
 constexpr std::chrono::hours kForever{24 * 365};
 constexpr std::chrono::seconds kConnectLimit{300};
 constexpr std::chrono::seconds kRequeueLimit{300};
-
-// Standard output and error become the attempt's log.
-void write_to(const std::filesystem::path& log) {
-  const UniqueFd file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!file) throw system_error("{} cannot be written", log.string());
-  ::dup2(file.get(), STDOUT_FILENO);
-  ::dup2(file.get(), STDERR_FILENO);
-}
 
 // Within which a failure is one of the nodes that have gone.
 constexpr std::chrono::seconds kNodesGoTogether{60};
@@ -72,9 +64,13 @@ class Attempt {
   int run() {
     // The engine begins again what it has preempted, also where that was over.
     if (const auto result = folder_.result(submission_)) return result->exit_code;
+    if (engine_->was_to_go(engine_id_)) {
+      requeue();
+      return kGoesOn;
+    }
     started_ = std::time(nullptr);
     number_ = folder_.begin_attempt();
-    write_to(folder_.attempt(number_) / "log");
+    append_output_to(folder_.attempt(number_) / "log");
     say(fmt::format("attempt {} of job {} on {}", number_, folder_.id(), host_name()));
     if (folder_.is_cancelled()) return finish({.end = End::cancelled, .exit_code = 128 + SIGTERM});
     if (attempts_of_submission() > job_.attempts) {
@@ -275,8 +271,7 @@ class Attempt {
 
   bool is_superseded() const { return folder_.attempts() > number_; }
 
-  // A job that has done what it should is none that failed, where storage is full or away by then:
-  // its exit code says so.
+  // Where storage is full or away by then the job has not failed: its exit code says so.
   template <class Write>
   static void write_down(Write write) {
     try {
@@ -344,8 +339,7 @@ class Attempt {
 
 int coordinate(const std::filesystem::path& folder, const Settings& settings,
                const std::string& engine) {
-  // They are read by the launcher while it runs, and must not end this process before it has
-  // written what became of the job.
+  // The launcher reads them while it runs; they must not end this process before it has told.
   sigset_t ends;
   sigemptyset(&ends);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);

@@ -122,6 +122,12 @@ class Engine {
   virtual void forget_this_job() {}
   /// Whether the engine would ever start it, when all else is idle. Throws InputError where not.
   virtual void check(const Submission& submission) = 0;
+  /// Whether another job was to have this one's nodes before it had begun, which an engine may
+  /// forget when it begins.
+  virtual bool was_to_go(const std::string& id) {
+    static_cast<void>(id);
+    return false;
+  }
   /// Puts a running job back into the queue, from within.
   virtual void requeue(const std::string& id) = 0;
   virtual std::vector<Node> nodes() = 0;

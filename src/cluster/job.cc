@@ -142,6 +142,10 @@ std::string to_toml(const Job& job) {
 Job read_job(const std::filesystem::path& path, Job job) {
   const TomlFile file(path);
   const toml::table table = file.parse();
+  for (const char* const other : {"min-nodes", "max-nodes"}) {
+    if (const auto* const node = table.get(other); node != nullptr && table.contains("nodes"))
+      file.fail(*node, fmt::format("nodes and {}: expected one of them", other));
+  }
   file.apply(table, {{"name", file.text_into(job.name)},
                      {"command", file.texts_into(job.command)},
                      {"directory", file.text_into(job.directory)},

@@ -260,8 +260,12 @@ JobFolder JobFolders::find(const std::string& id) const {
 std::vector<JobFolder> JobFolders::all() const {
   std::error_code error;
   std::vector<JobFolder> folders;
-  for (auto& entry : entries_of(root_, error).value_or(std::vector<fs::path>{})) {
-    if (number_of(entry.filename().string()) > 0) folders.emplace_back(std::move(entry));
+  const auto entries = entries_of(root_, error);
+  if (!entries && error != std::errc::no_such_file_or_directory)
+    throw Error(fmt::format("{}, where jobs are kept, cannot be read: {}", root_.string(),
+                            error.message()));
+  for (const auto& entry : entries.value_or(std::vector<fs::path>{})) {
+    if (number_of(entry.filename().string()) > 0) folders.emplace_back(entry);
   }
   std::ranges::sort(folders, {}, [](const JobFolder& folder) { return number_of(folder.id()); });
   return folders;

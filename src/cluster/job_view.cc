@@ -141,7 +141,11 @@ JobView view_of(JobFacts facts, std::span<const EngineJob> jobs) {
   view.submitted = view.facts.submission.time;
   if (coordinator != nullptr) {
     view.engine_id = coordinator->id;
-    if (coordinator->state != EngineState::pending) view.started = coordinator->started;
+    // Slurm says a time of those, too, that were cancelled before they began.
+    const bool never_began =
+        coordinator->state == EngineState::pending ||
+        (coordinator->state == EngineState::cancelled && view.facts.attempts == 0);
+    if (!never_began) view.started = coordinator->started;
   }
   if (const auto& result = view.facts.result) {
     view.state = state_of(result->end);

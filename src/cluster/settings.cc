@@ -47,6 +47,14 @@ Settings read_settings(const std::filesystem::path& folder) {
   }
   if (const auto variable = process_environment()("SULLAE_JOBS")) jobs = *variable;
   settings.jobs = jobs.empty() ? folder / "jobs" : std::filesystem::absolute(jobs);
+  // Of storage that is not mounted, say: nothing is to be made below.
+  if (std::error_code error;
+      !jobs.empty() && !std::filesystem::exists(settings.jobs.parent_path(), error))
+    throw InputError(
+        fmt::format("{}, where jobs are kept (SULLAE_JOBS, or jobs in {}), has no folder to be in: "
+                    "expected one "
+                    "that all nodes have",
+                    settings.jobs.string(), (folder / "cluster.toml").string()));
   return settings;
 }
 

@@ -31,6 +31,8 @@ using Json = nlohmann::json;
 
 // So many jobs of workers in a row that end without a word are no accident.
 constexpr int kMostFruitless = 5;
+// Nor does an engine that has refused so often change its mind.
+constexpr int kMostRefusals = 3;
 
 void signal(const UniqueFd& event) {
   const std::uint64_t one = 1;
@@ -190,7 +192,17 @@ void WorkerPool::ask_engine() {
                     "slurm-workers-*.log in {}",
                     plan_.fruitless(), options_.folder.path().string()));
   }
-  for (const int nodes : decision.ask) ask_for_workers(nodes);
+  try {
+    for (const int nodes : decision.ask) ask_for_workers(nodes);
+    refusals_ = 0;
+  } catch (const InputError& error) {
+    // What waiting does not mend. How many jobs a user may have is another matter.
+    const std::string why = error.what();
+    const bool may_pass =
+        why.find("olicy") != std::string::npos || why.find("imit") != std::string::npos;
+    if (may_pass || !present.empty() || ++refusals_ < kMostRefusals) throw;
+    fail(why);
+  }
 }
 
 void WorkerPool::ask_for_workers(int nodes) {

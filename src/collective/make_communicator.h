@@ -23,7 +23,7 @@ struct ChannelOptions {
   /// Shared by all channels of a world, so that a buffer which one allocated is fast in all.
   std::shared_ptr<shm::SharedBuffers> buffers;
   /// Of the world that the channel belongs to: ends every wait once it happens. Never null.
-  std::shared_ptr<const Failure> failure = std::make_shared<Failure>();
+  std::shared_ptr<const Failure> failure;
 };
 
 /// The name of what make_communicator() makes, as Communicator::backend() gives it.

@@ -174,6 +174,7 @@ class Cache final : public Decorated {
     const std::size_t bytes = bytes_of(*example);
     if (bytes_ += bytes; bytes_ <= max_bytes_) {
       const std::lock_guard lock(mutex_of(i));
+      if (kept_[i]) bytes_ -= bytes;  // another thread has read it, too
       kept_[i] = example;
     } else {
       bytes_ -= bytes;

@@ -8,10 +8,9 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <thread>
-#include <vector>
 
 #include "base/log.h"
+#include "base/thread_group.h"
 #include "sullae/error.h"
 
 namespace sullae::data::detail {
@@ -21,16 +20,7 @@ class OrderedWorkers::Impl {
   Impl(std::size_t batches, Calls calls, PrefetchOptions options)
       : batches_(batches), calls_(std::move(calls)), options_(options) {
     options_.depth = std::max<std::size_t>(options_.depth, 1);
-    for (std::size_t i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
-  }
-
-  ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    may_fill_.notify_all();
-    for (auto& thread : threads_) thread.join();
+    for (std::size_t i = 0; i < options_.workers; ++i) threads_.start([this] { work(); });
   }
 
   void wait(std::size_t batch) {
@@ -61,6 +51,12 @@ class OrderedWorkers::Impl {
   double seconds_waited() const { return std::chrono::duration<double>(waited_).count(); }
 
  private:
+  void end() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    may_fill_.notify_all();
+  }
+
   struct OpenBatch {
     std::size_t slots = 0;
     std::size_t taken = 0;
@@ -144,7 +140,9 @@ class OrderedWorkers::Impl {
   bool stopping_ = false;
   std::chrono::steady_clock::duration waited_{};
 
-  std::vector<std::thread> threads_;
+  ThreadGroup threads_{[this] {
+    end();
+  }};
 };
 
 OrderedWorkers::OrderedWorkers(std::size_t batches, Calls calls, PrefetchOptions options)

@@ -133,7 +133,9 @@ std::shared_ptr<Completion> Engine::join() {
     failed->finish(ended_);
     return failed;
   }
-  if (!join_) join_ = std::make_shared<Completion>();
+  // Who has joined already waits for the same end.
+  if (latest_join_ && !latest_join_->done()) return latest_join_;
+  latest_join_ = join_ = std::make_shared<Completion>();
   changed_.notify_all();
   return join_;
 }

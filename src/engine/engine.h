@@ -112,7 +112,8 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   PromptWaits prompt_waits_;
   bool over_ = false;  // no turn comes any more
   std::vector<GivenUp> given_up_;
-  std::shared_ptr<Completion> join_;
+  std::shared_ptr<Completion> join_;  // that nobody has heard of yet
+  std::shared_ptr<Completion> latest_join_;
   bool started_ = false;
   std::exception_ptr ended_;
   bool failed_ = false;

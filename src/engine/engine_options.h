@@ -37,9 +37,9 @@ struct EngineOptions {
   std::string set;
   /// Of the world: what ends the engine is put here, on every rank. Never null.
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
-  /// For what else has to be looked at now and then, and for the end of that. The first by whoever
-  /// has had the engine's turn, the second in the engine's thread; may be empty.
+  /// Called after every cycle, by the thread that has had the engine's turn; may be empty.
   std::function<void()> each_cycle;
+  /// Called once, by the engine's thread, when it ends; may be empty.
   std::function<void()> at_end;
   /// Every rank has joined, of whom none has been told yet; may be empty.
   std::function<void()> all_joined;

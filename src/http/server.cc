@@ -13,12 +13,12 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <unordered_set>
 
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "base/system_error.h"
+#include "base/thread_group.h"
 #include "http/session.h"
 #include "sullae/error.h"
 
@@ -67,7 +67,7 @@ class Server::Impl final : public SessionHost {
     if (!options_.tls_certificate.empty()) load_certificate();
     listen();
     accept();
-    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+    for (int i = 0; i < options_.threads; ++i) threads_.start([this] { run(); });
   }
 
   // Sessions that are not answered are held by who computes, and know this.
@@ -123,9 +123,7 @@ class Server::Impl final : public SessionHost {
         log::warning("{} requests were not answered within {} ms (drain timeout)", sessions_.size(),
                      options_.drain_timeout.count());
     }
-    io_.stop();
-    for (auto& thread : threads_) thread.join();
-    threads_.clear();
+    threads_.stop();
     return all_are_answered_;
   }
 
@@ -240,6 +238,7 @@ class Server::Impl final : public SessionHost {
   void start(tcp::socket socket) {
     boost::system::error_code ignored;
     if (connections() >= max_connections_) {
+      if (tls_) return;  // there is nothing to be said before a handshake
       static const std::string busy = [] {
         const std::string_view body =
             R"({"error":"there are as many connections as may be (--max-connections): try again later"})";
@@ -289,7 +288,9 @@ class Server::Impl final : public SessionHost {
   tcp::acceptor acceptor_;
   net::steady_timer pause_;
   std::uint16_t port_ = 0;
-  std::vector<std::thread> threads_;
+  ThreadGroup threads_{[this] {
+    io_.stop();
+  }};
 };
 
 Server::Server(const ServerOptions& options, Handler& handler)

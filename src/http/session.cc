@@ -132,8 +132,7 @@ class StreamSession final : public Session,
     });
   }
 
-  // Trailers, which come with the body, are no part of the request: they could bring a second
-  // token.
+  // Trailers, which come with the body, are no part of it: they could bring a second token.
   void on_header(ErrorCode error) {
     head_only_ = false;
     if (error) return on_read_error(error, parser_->got_some());
@@ -235,8 +234,7 @@ class StreamSession final : public Session,
     }
     request_.body = std::move(parser_->get().body());
     parser_.reset();
-    // Destroyed in turn: the ticket is given back behind the session, which the server must
-    // outlive.
+    // Destroyed in turn: the ticket is given back behind the session, which the server outlives.
     host_.handler().handle(
         std::exchange(request_, {}),
         [ticket = host_.begin_answer(), self = this->shared_from_this()](Response response) {

@@ -13,6 +13,7 @@
 
 #include "base/deadline.h"
 #include "base/descriptors.h"
+#include "base/environment.h"
 #include "base/fd.h"
 #include "base/host.h"
 #include "base/system_error.h"
@@ -60,7 +61,7 @@ class Agent {
     if (!write_frame(output_, FrameType::ready, -1, "")) return {.exit_code = 1};
     try {
       while (!finished()) turn();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // also for a frame that is none: the ranks end
       write_frame(output_, FrameType::failed, -1, error.what());
     }
     kill_descendants(kKillLimit);
@@ -161,7 +162,9 @@ class Agent {
     reader_.append({buffer.data(), static_cast<std::size_t>(n)});
     while (auto frame = reader_.next()) {
       if (frame->type == FrameType::start) start(AgentSpec::from_json(frame->payload));
-      if (frame->type == FrameType::signal) send_signal(frame->rank, std::stoi(frame->payload));
+      if (frame->type == FrameType::signal)
+        send_signal(frame->rank,
+                    static_cast<int>(parse_integer(frame->payload, "a signal", 1, SIGRTMAX)));
     }
   }
 

@@ -55,11 +55,11 @@ Host parse_host(std::string_view text, const std::string& where) {
 
 }  // namespace
 
-std::vector<Host> parse_hosts(std::string_view text) {
+std::vector<Host> parse_hosts(std::string_view text, const std::string& where) {
   std::vector<Host> hosts;
   while (true) {
     const auto comma = text.find(',');
-    hosts.push_back(parse_host(text.substr(0, comma), "-H"));
+    hosts.push_back(parse_host(text.substr(0, comma), where));
     if (comma == std::string_view::npos) return hosts;
     text.remove_prefix(comma + 1);
   }

@@ -15,8 +15,9 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-/// "node1:4,node2:4"; a host without a number has one slot. Throws InputError.
-std::vector<Host> parse_hosts(std::string_view text);
+/// "node1:4,node2:4"; a host without a number has one slot. Throws InputError, which says `where`
+/// the text is from.
+std::vector<Host> parse_hosts(std::string_view text, const std::string& where = "-H");
 
 /// A file with a host a line: "node1 slots=4", "node1:4" or "node1"; # starts a comment. Throws
 /// InputError naming file and line.

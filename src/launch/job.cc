@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/end_signals.h"
+#include "base/environment.h"
 #include "base/fd.h"
 #include "base/host.h"
 #include "base/secret.h"
@@ -283,7 +284,9 @@ void Job::on_frame(RunningAgent& agent, const Frame& frame) {
     case FrameType::ended:
       agent.ranks.erase(frame.rank);
       output_.finish(frame.rank);
-      return on_process_ended(agent, frame.rank, std::stoi(frame.payload));
+      return on_process_ended(
+          agent, frame.rank,
+          static_cast<int>(parse_integer(frame.payload, "the end of a process", 0, INT_MAX)));
     case FrameType::taken_back:
       if (options_.on_host_gone && !ending_) options_.on_host_gone(agent.host);
       return on_host_taken_back(agent, fmt::format("host {} is taken back", agent.host));
@@ -337,16 +340,6 @@ void Job::signal_all(int signal) {
   for (RunningAgent& agent : agents_) send_signal(agent, -1, signal);
   // A host that has not answered yet has nothing to end.
   if (std::ranges::none_of(agents_, &RunningAgent::ready)) nothing_started_ = true;
-}
-
-void Job::wait_for_agents() {
-  // An agent needs moments; a remote shell that hangs is not waited for.
-  const Deadline deadline(options_.grace, "the grace period");
-  for (const RunningAgent& agent : agents_) {
-    if (agent.channel.pid == 0) continue;
-    while (::waitpid(agent.channel.pid, nullptr, WNOHANG) == 0 && !deadline.passed())
-      ::poll(nullptr, 0, 5);
-  }
 }
 
 }  // namespace sullae

@@ -1,6 +1,8 @@
 // What a job waits for, and for how long.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
@@ -79,6 +81,16 @@ void Job::kill_all() {
   signal_all(SIGKILL);
   // To kill them, and to say so, takes moments.
   if (!killed_deadline_) killed_deadline_.emplace(2 * options_.grace, "the grace period");
+}
+
+void Job::wait_for_agents() {
+  // An agent needs moments; a remote shell that hangs is not waited for.
+  const Deadline deadline(options_.grace, "the grace period");
+  for (const RunningAgent& agent : agents_) {
+    if (agent.channel.pid == 0) continue;
+    while (::waitpid(agent.channel.pid, nullptr, WNOHANG) == 0 && !deadline.passed())
+      ::poll(nullptr, 0, 5);
+  }
 }
 
 }  // namespace sullae

@@ -27,7 +27,8 @@ class OnlineModel {
   /// before has left unfinished: a version that it had published is recorded.
   OnlineModel(std::filesystem::path directory, std::string name);
 
-  /// A round that is due now; it has begun then. With `always`, what has changed is reason enough.
+  /// A round that is due now; it has begun then. With `at_once`, whatever has changed is
+  /// reason enough.
   /// A round that fails before it can begin is recorded and logged. Throws Error where records
   /// cannot be written.
   std::optional<Job> begin(bool at_once);

@@ -27,6 +27,7 @@ Runner::Runner(const Pipeline& pipeline, const State& state, Time scheduled, fs:
       steps_(pipeline, state, scheduled, contents_),
       usual_(usual_of(state.runs(kRunsLookedAt))),
       run_(state.run(scheduled).value_or(RunRecord{.scheduled = scheduled})) {
+  run_.deadline.reset();  // of an earlier attempt
   if (!pipeline.deadline.empty())
     run_.deadline = deadline_after(scheduled, pipeline.deadline, "deadline");
 }

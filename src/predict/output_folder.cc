@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file_lock.h"
+#include "base/number.h"
 #include "data/record/tfrecord_frame.h"
 #include "predict/description.h"
 #include "storage/storage.h"
@@ -115,8 +116,9 @@ json OutputFolder::description() const {
 
 bool OutputFolder::is_of_this_run(const std::string& name) const {
   const std::string whole = name.ends_with(".idx") ? name.substr(0, name.size() - 4) : name;
-  const auto number = std::stoul(whole.substr(5));
-  return number < parts_ && part(number).filename() == whole;
+  const std::string digits = whole.substr(5, whole.find('.') - 5);
+  const auto number = number_in<std::size_t>(digits);
+  return number && *number < parts_ && part(*number).filename() == whole;
 }
 
 // At the end what says whose it is, so that a removal that is cut off can be gone on with.

@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "base/environment.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/split.h"
@@ -136,7 +138,8 @@ void EndedWorkers::listen() {
     for (int number = 0;; ++number) {
       const std::string worker =
           store_.get(fmt::format("ps/ended/{}", number), {kEver, "the end of the job"});
-      take_(std::stoi(worker));
+      take_(static_cast<int>(
+          parse_integer(worker, "a worker that has ended", 0, std::numeric_limits<int>::max())));
     }
   } catch (const Error& error) {  // of the store, when this ends, or the job does
     if (!ending_) log::warning("parameter server: {}", error.what());

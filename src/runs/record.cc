@@ -65,9 +65,10 @@ void expect_new_run(const std::filesystem::path& folder) {
       const auto record = record_from(read_file(file, kMostRecordBytes), file);
       if (record.launch == launch && !(record.ended && record.ended->end == End::completed)) return;
     }
-    throw InputError(fmt::format(
-        "{}: there is a run in it already: expected another folder, or to go on with it (--resume)",
-        folder.string()));
+    throw InputError(
+        fmt::format("{}: there is a run in it already: expected another folder, or to go on with "
+                    "it (--resume, or resume)",
+                    folder.string()));
   }
   // Others call their files so, too.
   if (::stat((folder / kMetricsFile).c_str(), &status) == 0 && status.st_size > 0)

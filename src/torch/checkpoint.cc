@@ -36,7 +36,7 @@ void serialize(const torch::nn::Module& module, const torch::optim::Optimizer* o
     if (failure) return bytes;
     try {
       sink(data, bytes);
-    } catch (const Error&) {
+    } catch (...) {  // also where there is no memory
       failure = std::current_exception();
     }
     footer.crc = extend_crc(footer.crc, data, bytes);

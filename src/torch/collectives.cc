@@ -141,6 +141,9 @@ Handle allreduce_async(const torch::Tensor& tensor, ReduceOp op, const AsyncOpti
 
 void broadcast(const torch::Tensor& tensor, int root, const World& world) {
   check_writable(tensor, "broadcast");
+  if (root < 0 || root >= world.size())  // a device's communicator does not look
+    throw InputError(
+        fmt::format("root {}: expected a rank between 0 and {}", root, world.size() - 1));
   const Reachable reachable(tensor, world);
   const torch::Tensor& values = reachable.values();
   const DataType type = data_type(values.scalar_type(), "broadcast: the tensor");

@@ -244,11 +244,11 @@ const std::vector<Change>& State::changes() const { return impl_->changes(); }
 
 namespace {
 
-// Why `train` was left, where the world can be replaced by another.
-std::optional<std::string> end_of_world(const World& world) {
+// Why `train` was left; empty where it was asked to. Rethrows what no other world would mend.
+std::string end_of_world(const World& world, const std::exception_ptr& thrown) {
   try {
-    throw;
-  } catch (const Interrupted& interrupted) {
+    std::rethrow_exception(thrown);
+  } catch (const Interrupted&) {
     return "";
   } catch (const TimeoutError& error) {
     // Of an operation that some have not joined: it alone would end, and whoever hangs would be
@@ -328,12 +328,12 @@ Outcome run(State& state, const Limits& limits, const std::function<void(World& 
       state.impl().enter(*world, member->why_changed(), since);
       train(*world);
       return Outcome::finished;
-    } catch (...) {  // rethrown where it is not the world's
-      const auto ended = end_of_world(*world);
+    } catch (...) {
+      const std::string why = end_of_world(*world, std::current_exception());
       since = Clock::now();
       // Of a world that has failed the launcher may need this one once more, for its state.
-      goes = ended->empty() && member->leaves();
-      member->world_ended(*ended);
+      goes = why.empty() && member->leaves();
+      member->world_ended(why);
     }
     world.reset();
     shutdown();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -31,7 +32,8 @@ GradientBucket::GradientBucket(PlannedBucket plan, const std::vector<PlannedPara
 }
 
 GradientBucket::~GradientBucket() {
-  while (started_ && !handle_.done()) std::this_thread::yield();
+  constexpr std::chrono::milliseconds kNap{1};
+  while (started_ && !handle_.done()) std::this_thread::sleep_for(kNap);
 }
 
 void GradientBucket::take(std::size_t place) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "sullae/adapter.h"
-#include "torch/sparse_rows.h"
 
 namespace sullae {
 GradientReducer::GradientReducer(std::vector<PlannedParameter> parameters,
@@ -154,7 +153,7 @@ void GradientReducer::reduce() {
   if (backward_start_) world_.mark("BACKWARD", "from the first gradient on", *backward_start_);
   if (buckets_.empty()) {
     learn_kinds();
-    make_plan();
+    plan();
     warn_where_unequal(parameters_, world_);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -168,6 +167,7 @@ void GradientReducer::reduce() {
   backward_start_.reset();
   next_start_ = 0;
   choose_path();
+  plan_again();
 }
 
 // By a zero_grad(), of ours or of libtorch, which may fill with zeros: who writes to a gradient and
@@ -207,6 +207,7 @@ void GradientReducer::share_out(std::size_t index) {
 void GradientReducer::take(std::size_t index) {
   ParameterState& state = states_[index];
   share_out(index);
+  learn_kind(index);
   buckets_[state.bucket]->take(state.place);
   state.taken = true;
   state.mark = GradientMark(gradient(index));
@@ -279,45 +280,6 @@ void GradientReducer::throw_late(std::size_t index, const char* what) const {
                   parameters_[index].name, passes, passes == 1 ? "" : "es", what));
 }
 
-void GradientReducer::plan_ahead() {
-  for (std::size_t i = parameters_.size(); i > 0; --i)
-    seen_.ready_order.push_back(static_cast<std::int64_t>(i - 1));
-  std::ranges::fill(seen_.kinds, FirstStep::dense);
-  make_plan();
-}
-
-// By the first step, which has run backward without overlap.
-void GradientReducer::learn_kinds() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const torch::Tensor& gradient = parameters_[i].tensor.grad();
-    if (gradient.defined())
-      seen_.kinds[i] = is_row_sparse(gradient) ? FirstStep::sparse : FirstStep::dense;
-  }
-}
-
-// On which all ranks agree.
-void GradientReducer::make_plan() {
-  const FirstStep agreed = agree(seen_, world_);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const bool sparse = agreed.kinds[i] == FirstStep::sparse && options_.op != ReduceOp::adasum;
-    parameters_[i].made_dense = sparse && options_.sparse_as_dense;
-    parameters_[i].sparse = sparse && !options_.sparse_as_dense;
-  }
-  const std::vector<std::size_t> order(agreed.ready_order.begin(), agreed.ready_order.end());
-  auto plans = plan_buckets(parameters_, order, options_.bucket_bytes);
-  const std::uint64_t plan_hash = hash_of(plans);
-  for (std::size_t b = 0; b < plans.size(); ++b) {
-    for (std::size_t place = 0; place < plans[b].parameters.size(); ++place) {
-      ParameterState& state = states_[plans[b].parameters[place]];
-      state.bucket = b;
-      state.place = place;
-    }
-    PlannedOptions label{.name = name_of(plans[b], b, number_, parameters_), .plan = plan_hash};
-    buckets_.push_back(std::make_unique<GradientBucket>(std::move(plans[b]), parameters_, options_,
-                                                        std::move(label), world_, way_.make));
-  }
-}
-
 // In the plan's order on every rank, whatever order this rank's gradients came in. On the
 // negotiated path this is the end of a step: what could not start by itself does here.
 void GradientReducer::start_in_order() {
@@ -330,22 +292,6 @@ void GradientReducer::start_in_order() {
       bucket.start_planned(stepping_);
     }
   }
-}
-
-void GradientReducer::choose_path() {
-  std::vector<Presence> presence;
-  for (const auto& bucket : buckets_) {
-    if (const StepFlags* flags = bucket->flags())
-      presence.insert(presence.end(), flags->presence.begin(), flags->presence.end());
-  }
-  path_.step(std::move(presence), anyone_stepped());
-}
-
-bool GradientReducer::anyone_stepped() const {
-  return std::ranges::any_of(buckets_, [](const auto& bucket) {
-    const StepFlags* flags = bucket->flags();
-    return flags != nullptr && flags->anyone_stepped;
-  });
 }
 
 }  // namespace sullae

@@ -97,7 +97,11 @@ class GradientReducer final : public GradientListener,
   [[noreturn]] void throw_late(std::size_t index, const char* what) const;
   void check_can_add(std::size_t index) const;
   void learn_kinds();
-  void make_plan();
+  void learn_kind(std::size_t index);
+  void plan();
+  void make_buckets();
+  void plan_again();
+  bool has_late_gradients() const;
   void synchronize_after_backward();
   void start_in_order();
   void choose_path();
@@ -111,6 +115,7 @@ class GradientReducer final : public GradientListener,
   std::vector<Accumulator> accumulators_;
   std::vector<ParameterState> states_;
   FirstStep seen_;
+  FirstStep agreed_;  // among the ranks
   // In the order in which they are started; made by the first step.
   std::vector<std::unique_ptr<GradientBucket>> buckets_;
   KeptGradients kept_;  // in a world of one, which has no buckets

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "sullae/torch/optimizers.h"
 #include "torch/optimizer_state.h"
@@ -11,6 +13,27 @@ bool is_adapted(const torch::Tensor& parameter) { return parameter.dim() > 1; }
 
 double norm_of(const torch::Tensor& tensor) { return tensor.norm().item<double>(); }
 
+// Of groups whose gradients have it in them already, for as long as this lives.
+class DecaysSetAside {
+ public:
+  DecaysSetAside() = default;
+  ~DecaysSetAside() {
+    for (const auto& [options, decay] : taken_) options->weight_decay(decay);
+  }
+  DecaysSetAside(const DecaysSetAside&) = delete;
+  DecaysSetAside& operator=(const DecaysSetAside&) = delete;
+
+  double take(torch::optim::OptimizerParamGroup& group) {
+    auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
+    taken_.emplace_back(&options, options.weight_decay());
+    options.weight_decay(0);
+    return taken_.back().second;
+  }
+
+ private:
+  std::vector<std::pair<torch::optim::SGDOptions*, double>> taken_;
+};
+
 }  // namespace
 
 LARS::LARS(std::vector<torch::Tensor> parameters, torch::optim::SGDOptions options,
@@ -21,11 +44,9 @@ LARS::LARS(std::vector<torch::Tensor> parameters, torch::optim::SGDOptions optio
 torch::Tensor LARS::step(LossClosure closure) {
   const torch::Tensor loss = loss_of(closure);
   const torch::NoGradGuard guard;
-  std::vector<double> decays;
+  DecaysSetAside decays;
   for (auto& group : param_groups()) {
-    auto& options = static_cast<torch::optim::SGDOptions&>(group.options());
-    const double decay = options.weight_decay();
-    decays.push_back(decay);
+    const double decay = decays.take(group);
     for (auto& parameter : group.params()) {
       torch::Tensor& gradient = parameter.mutable_grad();
       if (!gradient.defined() || !is_adapted(parameter)) continue;
@@ -36,11 +57,8 @@ torch::Tensor LARS::step(LossClosure closure) {
       const double sum = gradient_norm + decay * weight_norm;
       if (weight_norm > 0 && sum > 0) gradient.mul_(trust_coefficient_ * weight_norm / sum);
     }
-    options.weight_decay(0);  // it is in the gradients
   }
   torch::optim::SGD::step();
-  for (std::size_t i = 0; i < decays.size(); ++i)
-    static_cast<torch::optim::SGDOptions&>(param_groups()[i].options()).weight_decay(decays[i]);
   return loss;
 }
 

@@ -6,8 +6,8 @@
 #include <exception>
 #include <mutex>
 #include <set>
-#include <thread>
 
+#include "base/thread_group.h"
 #include "sullae/torch/parallel.h"
 #include "torch/blas_threads.h"
 
@@ -41,7 +41,7 @@ class ReplicaSet::Impl {
     if (devices.empty()) throw InputError("scale_up: no devices were given");
     failures_.resize(devices.size());
     for (const auto& device : devices) replicas_.push_back(copy_of(module, device));
-    for (std::size_t i = 0; i < devices.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+    for (std::size_t i = 0; i < devices.size(); ++i) threads_.start([this, i] { serve(i); });
     std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return ready_ == replicas_.size(); });
     // OpenMP's threads of a caller spin for a while after its work: they would take the processors
@@ -50,12 +50,7 @@ class ReplicaSet::Impl {
   }
 
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    start_.notify_all();
-    for (auto& thread : threads_) thread.join();
+    threads_.stop();
     at::set_num_threads(threads_before_);
   }
 
@@ -82,6 +77,12 @@ class ReplicaSet::Impl {
   }
 
  private:
+  void end() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    start_.notify_all();
+  }
+
   void serve(std::size_t index) {
     at::get_num_threads();  // initialises this thread's number, which the next line then sets
     at::set_num_threads(threads_of_each_);
@@ -162,7 +163,9 @@ class ReplicaSet::Impl {
   std::size_t left_ = 0;
   bool stopping_ = false;
   std::vector<std::exception_ptr> failures_;
-  std::vector<std::thread> threads_;
+  ThreadGroup threads_{[this] {
+    end();
+  }};
 };
 
 ReplicaSet::ReplicaSet(torch::nn::Module& module, const std::vector<torch::Device>& devices,

@@ -80,6 +80,7 @@ void Loop::note_change() {
                                    .pause = std::chrono::duration<double>(change.pause).count(),
                                    .reason = change.reason});
   throughput_.pause();
+  throughput_.begin_anew();
   tell(&Observer::world_changed, report_.world_changes.back());
 }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "repository/publish.h"
 #include "repository/remote_model.h"
+#include "repository/serving_state.h"
 #include "repository/versions.h"
 #include "storage/storage.h"
 #include "sullae/error.h"
@@ -13,15 +15,34 @@ namespace sullae::train {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// What operators have rolled back answers nobody, and is not taken here, either.
+std::int64_t newest_of(const fs::path& model, std::set<std::int64_t> versions) {
+  const auto newest = *versions.rbegin();
+  const auto withdrawn = repository::read_serving_state(model).withdrawn;
+  std::erase_if(versions, [&](std::int64_t version) { return withdrawn.contains(version); });
+  if (versions.empty())
+    throw InputError(
+        fmt::format("{}: all its versions are rolled back: expected one of them, as {}",
+                    model.string(), (model / std::to_string(newest)).string()));
+  if (*versions.rbegin() != newest)
+    log::warning_once("{}: version {} is rolled back: version {} is taken", model.string(), newest,
+                      *versions.rbegin());
+  return *versions.rbegin();
+}
+
+}  // namespace
+
 FoundModel find_model(const fs::path& given) {
   const fs::path path = storage::is_remote(given) ? repository::fetch_model(given) : given;
   if (!fs::exists(path)) throw InputError(fmt::format("{}: there is no such model", path.string()));
   if (!fs::is_directory(path)) return {.file = path};
   if (const auto file = repository::model_file_in(path); !file.empty())
     return {.file = file, .config = path.parent_path() / repository::kModelConfig};
-  const auto versions = repository::versions_in(path);
-  if (!versions.empty()) {
-    const auto file = repository::model_file_in(path / std::to_string(*versions.rbegin()));
+  if (const auto versions = repository::versions_in(path); !versions.empty()) {
+    const auto version = newest_of(path, versions);
+    const auto file = repository::model_file_in(path / std::to_string(version));
     if (!file.empty()) return {.file = file, .config = path / repository::kModelConfig};
   }
   const auto checkpoints = checkpoints_in(path);

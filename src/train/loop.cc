@@ -71,7 +71,7 @@ void Loop::begin(torch::Device device) {
   describe();
   is_first_of_monitors_ = false;
   parts_.model.to(device);
-  tell_of_ranks();
+  tell_of_settings();
   const auto loaded = resume();
   start_equal(parts_.model, *ranks_);
   make_stepper(device);
@@ -111,6 +111,7 @@ void Loop::train_epoch() {
   const auto epoch = static_cast<std::size_t>(state_.epoch);
   const auto stream = parts_.data.batches(Split::train, plan_->of_epoch(epoch, state_.step), epoch);
   const double data_before = throughput_.waiting_for_data();
+  throughput_.begin_epoch();
   while (state_.step < steps_per_epoch_ && !ended()) {
     step(*stream, data_before);
     if (options_.checkpoint_steps > 0 && state_.steps % options_.checkpoint_steps == 0 &&
@@ -191,9 +192,9 @@ void Loop::end_epoch() {
                             .train_loss = state_.train_loss,
                             .test_loss = state_.test_loss,
                             .test_metrics = state_.test_metrics,
-                            .samples_per_second = throughput_.samples_per_second(),
+                            .samples_per_second = throughput_.epoch().samples_per_second(),
                             .seconds = seconds()});
-  tell(&Observer::epoch_ended, moment(state_.train_loss, lr), state_.history.back());
+  tell(&Observer::epoch_ended, moment(own_loss_, lr), state_.history.back());
   if (has_diverged())
     tell(&Observer::noted,
          "the loss is no number any more: a lower --lr, a --clip-norm or --warmup-epochs may help");

@@ -78,7 +78,7 @@ class Loop {
   void track(elastic::State& kept);
   void note_change();
   void describe();
-  void tell_of_ranks() const;
+  void tell_of_settings() const;
   std::optional<LoadedCheckpoint> resume();
   void go_on_from(RunState state);
   /// Since the training began, in whichever processes.

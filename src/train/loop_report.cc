@@ -47,7 +47,15 @@ void Loop::describe() {
   tell(&Observer::started, report_);
 }
 
-void Loop::tell_of_ranks() const {
+void Loop::tell_of_settings() const {
+  const bool begins = state_.steps == 0;
+  if (begins && options_.warmup_epochs >= options_.epochs && options_.epochs > 0)
+    tell(&Observer::noted,
+         fmt::format("--warmup-epochs {:g}: with {} the learning rate does not get to --lr {:g}",
+                     options_.warmup_epochs, counted(options_.epochs, "epoch"), options_.lr));
+  if (begins && steps_per_epoch_ == 1 && plan_->size() > 1)
+    tell(&Observer::noted, fmt::format("--batch-size {}: an epoch is one step, of all {} samples",
+                                       options_.batch_size, plan_->size()));
   if (has_parameter_servers() && options_.device == "auto" && local_device(ranks_->all).is_cuda())
     tell(&Observer::noted,
          "the GPU is left alone: parameter servers train in host memory alone so far");
@@ -62,6 +70,7 @@ void Loop::tell_of_ranks() const {
 }
 
 Moment Loop::moment(double loss, double lr) const {
+  const Throughput::Steps& recent = throughput_.recent();
   auto left = (options_.epochs - state_.epoch + 1) * steps_per_epoch_ - state_.step;
   if (options_.max_steps > 0) left = std::min(left, options_.max_steps - state_.steps);
   return {.epoch = static_cast<int>(state_.epoch),
@@ -71,10 +80,10 @@ Moment Loop::moment(double loss, double lr) const {
           .total_steps = state_.steps,
           .loss = loss,
           .lr = lr,
-          .samples_per_second = throughput_.samples_per_second(),
-          .seconds_left = throughput_.seconds_a_step() * static_cast<double>(left),
-          .waiting_for_data = throughput_.part_waiting_for_data(),
-          .waiting_for_ranks = throughput_.part_waiting_for_ranks(),
+          .samples_per_second = recent.samples_per_second(),
+          .seconds_left = recent.seconds_a_step() * static_cast<double>(left),
+          .waiting_for_data = recent.part_waiting_for_data(),
+          .waiting_for_ranks = recent.part_waiting_for_ranks(),
           .loss_scale = stepper_->scaler().scale(),
           .skipped_steps = stepper_->scaler().skipped(),
           .damaged_records = static_cast<std::int64_t>(parts_.data.damaged()),
@@ -88,15 +97,15 @@ void Loop::finish_report() {
   report_.test_loss = state_.test_loss;
   report_.test_metrics = state_.test_metrics;
   report_.history = state_.history;
-  report_.samples_per_second = throughput_.samples_per_second();
+  report_.samples_per_second = throughput_.all().samples_per_second();
   if (!state_.history.empty()) {
     report_.epochs = state_.history.back().epoch;
     // There was nothing left to do.
     if (report_.samples_per_second == 0)
       report_.samples_per_second = state_.history.back().samples_per_second;
   }
-  report_.waiting_for_data = throughput_.part_waiting_for_data();
-  report_.waiting_for_ranks = throughput_.part_waiting_for_ranks();
+  report_.waiting_for_data = throughput_.all().part_waiting_for_data();
+  report_.waiting_for_ranks = throughput_.all().part_waiting_for_ranks();
   report_.skipped_steps = stepper_->scaler().skipped();
   report_.seconds = seconds();
   report_.damaged_records = count_together(parts_.data.damaged_records(), ranks_->data);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sullae/error.h"
+#include "train/checkpoints.h"
 #include "train/loop.h"
 #include "train/loss_scale.h"
 #include "train/optimizers.h"
@@ -38,8 +39,13 @@ std::optional<LoadedCheckpoint> Loop::resume() {
     loaded.optimizer = make_optimizer(options_, parts_.model.named_parameters());
   const auto found = saver_->load(parts_.model, loaded);
   if (!found) {
+    const auto others = checkpoints_in(options_.checkpoint_dir);
     tell(&Observer::noted,
-         fmt::format("no checkpoint in {} yet: starting anew", options_.checkpoint_dir.string()));
+         fmt::format(
+             "no checkpoint {}in {} yet{}: starting anew",
+             others.empty() ? "" : fmt::format("of {} ", parts_.name),
+             options_.checkpoint_dir.string(),
+             others.empty() ? "" : fmt::format(" beside {}", others.front().filename().string())));
     return std::nullopt;
   }
   check_same_epoch(*found, static_cast<std::int64_t>(plan_->size()));
@@ -48,6 +54,8 @@ std::optional<LoadedCheckpoint> Loop::resume() {
   tell(&Observer::noted, state_.step == 0 ? fmt::format("resuming after epoch {}", state_.epoch - 1)
                                           : fmt::format("resuming after step {} of epoch {}",
                                                         state_.step, state_.epoch));
+  if (!loaded.changed_settings.empty())
+    tell(&Observer::noted, fmt::format("other settings than before: {}", loaded.changed_settings));
   return loaded;
 }
 

@@ -2,9 +2,11 @@
 
 #include "sullae/torch.h"
 #include "torch/agreement.h"
+#include "train/configuration.h"
 #include "train/description.h"
 #include "train/device.h"
 #include "train/loss_scale.h"
+#include "train/trained_on.h"
 
 namespace sullae::train {
 
@@ -37,6 +39,8 @@ std::optional<RunState> Saver::load(torch::nn::Module& model, LoadedCheckpoint& 
     CheckpointMetadata own;
     describe_(own);
     check_same_model(found->metadata, own, "--resume");
+    loaded.changed_settings =
+        changed_settings(configuration_in(found->metadata), options_.configuration);
   });
   std::int64_t is_found = found.has_value() ? 1 : 0;
   ranks_.all.broadcast(&is_found, 1, DataType::int64, 0);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "sullae/parallel/tensor_parallel.h"
 #include "sullae/torch/checkpoint.h"
 #include "sullae/train/units.h"
@@ -32,7 +34,31 @@ void take_given(const Recipe& recipe, const RecipeOptions& options, const std::s
   }
 }
 
+void check_extra(const Recipe& recipe, const RecipeOptions& options) {
+  for (const ExtraOption& option : recipe.extra_options()) {
+    const auto given = options.extra.find(option.flag);
+    if (given != options.extra.end()) option.check(given->second);
+  }
+}
+
 }  // namespace
+
+void ExtraOption::check(double given) const {
+  const bool is_whole = given == std::floor(given) && std::isfinite(given);
+  const auto require = [&](bool holds, const char* expected) {
+    if (!holds) throw InputError(fmt::format("--{} {}: expected {}", flag, given, expected));
+  };
+  switch (takes) {
+    case Takes::count:
+      return require(is_whole && given >= 1, "a whole number of 1 or more");
+    case Takes::count_or_0:
+      return require(is_whole && given >= 0, "a whole number of 0 or more");
+    case Takes::part:
+      return require(given >= 0 && given < 1, "0 to less than 1");
+    case Takes::truth:
+      return require(given == 0 || given == 1, "0 or 1");
+  }
+}
 
 Classification classification(double label_smoothing) {
   return Classification(
@@ -64,6 +90,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, const RecipeOptions& optio
                                 const World& world) {
   // Rank 0's are then everybody's.
   torch::manual_seed(options.seed);
+  check_extra(recipe, options);
   if (options.init_from.empty()) return recipe.make(options, world, nullptr);
   const auto file = find_model(options.init_from).file;
   auto known = description_of(read_checkpoint_metadata(file), file.string());

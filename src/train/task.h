@@ -70,9 +70,16 @@ class Task : public Data {
 
 /// A numeric flag of a recipe's own.
 struct ExtraOption {
+  /// Whole numbers from 1 or from 0, numbers from 0 to less than 1, or 0 and 1.
+  enum class Takes { count, count_or_0, part, truth };
+
+  /// Throws InputError for a value that it does not take.
+  void check(double given) const;
+
   std::string flag;  ///< without dashes
   double value = 0;
   std::string help;
+  Takes takes = Takes::count;
 };
 
 /// A sample that came after a model was trained, as an operator gives it.

@@ -20,13 +20,17 @@ void add_configuration(CheckpointMetadata& metadata, const std::string& configur
   metadata.texts[kDirectory] = std::filesystem::current_path().string();
 }
 
+std::string configuration_in(const CheckpointMetadata& metadata) {
+  const auto found = metadata.texts.find(kConfiguration);
+  return found == metadata.texts.end() ? "" : found->second;
+}
+
 RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& file) {
   RecipeOptions options;
-  const auto configuration = metadata.texts.find(kConfiguration);
-  if (configuration == metadata.texts.end()) return options;
+  const std::string configuration = configuration_in(metadata);
   toml::table table;
   try {
-    table = toml::parse(configuration->second);
+    table = toml::parse(configuration);
   } catch (const toml::parse_error& error) {
     throw InputError(
         fmt::format("{}: its configuration cannot be read: {}", file, error.description()));

@@ -128,6 +128,7 @@ const std::vector<std::string>& benchmark_collectives() {
 void run_benchmark(const World& world, const BenchmarkOptions& options,
                    const std::function<void(const BenchmarkResult&)>& on_result) {
   const Kind& kind = find_kind(options.collective);
+  if (options.sizes.empty()) throw InputError("benchmark: no sizes: expected one or more");
   const std::size_t width = element_size(options.type);
   const auto ranks = static_cast<std::size_t>(world.size());
   const std::size_t most = std::max<std::size_t>(64, std::ranges::max(options.sizes));

@@ -65,7 +65,8 @@ std::unique_ptr<DeviceCommunicator> World::Impl::make_device_communicator(int de
       {.name = fmt::format("{}host{}", name_, topology_.cross_rank()),
        .ranks = topology_.names_of(topology_.local_ranks()),
        .index = topology_.local_rank()},
-      make_cross_communicator(*rendezvous_, topology_, settings, {.name = name_ + "device"}));
+      make_cross_communicator(*rendezvous_, topology_, settings,
+                              {.name = name_ + "device", .failure = failure_}));
 }
 
 }  // namespace sullae

@@ -50,10 +50,17 @@ class DataCommand : public Files {
 TEST_F(DataCommand, LeavesNothingOfAnEarlierConversion) {
   const auto images = write_images(11);
   const auto output = path("parts");
-  for (const char* files : {"4", "2"}) {
-    const auto result = data_command({"convert", images, "--output", output, "--files", files});
-    ASSERT_EQ(result.exit_code, 0) << result.standard_error;
-  }
+  ASSERT_EQ(data_command({"convert", images, "--output", output, "--files", "4"}).exit_code, 0);
+  const auto refused = data_command({"convert", images, "--output", output, "--files", "2"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_TRUE(contains(refused.standard_error,
+                       "has a data set already (part-00000-of-00004.tfrecord): expected another "
+                       "folder, or --overwrite"))
+      << refused.standard_error;
+  EXPECT_EQ(all_of(output), all_of(images));
+  const auto result =
+      data_command({"convert", images, "--output", output, "--files", "2", "--overwrite"});
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(all_of(output), all_of(images));
   EXPECT_FALSE(std::filesystem::exists(output / "part-00003-of-00004.tfrecord"));
   const auto onto_itself = data_command({"convert", output, "--output", output, "--to", "tar"});
@@ -66,9 +73,10 @@ TEST_F(DataCommand, LeavesNothingOfAnEarlierConversion) {
 TEST_F(DataCommand, AConversionThatFailsIsNotTakenForAnEarlierOne) {
   const auto output = path("parts");
   for (const char* ranks : {"1", "2"}) {
-    ASSERT_EQ(
-        data_command({"convert", write_images(11), "--output", output, "--files", "4"}).exit_code,
-        0);
+    ASSERT_EQ(data_command(
+                  {"convert", write_images(11), "--output", output, "--files", "4", "--overwrite"})
+                  .exit_code,
+              0);
     {
       TarWriter tar(path("torn.tar"));
       for (int i = 0; i < 7; ++i)
@@ -76,9 +84,9 @@ TEST_F(DataCommand, AConversionThatFailsIsNotTakenForAnEarlierOne) {
       tar.write("dog/7.jpg", "no image");
       tar.close();
     }
-    const auto failed =
-        run_program({sullae_program(), "run", "-np", ranks, sullae_program(), "data", "convert",
-                     path("torn.tar"), "--output", output, "--files", "4", "--workers", "1"});
+    const auto failed = run_program({sullae_program(), "run", "-np", ranks, sullae_program(),
+                                     "data", "convert", path("torn.tar"), "--output", output,
+                                     "--files", "4", "--workers", "1", "--overwrite"});
     EXPECT_NE(failed.exit_code, 0);
     EXPECT_FALSE(std::filesystem::exists(output / "part-00003-of-00004.tfrecord"));
     EXPECT_EQ(bytes_of(output / "classes.txt"), "dog\n");
@@ -193,6 +201,40 @@ TEST_F(DataCommand, ConvertRefusesWhatIsNoImageOrIsCutOff) {
     EXPECT_TRUE(contains(result.standard_error, "ant/2.jpg")) << result.standard_error;
     EXPECT_TRUE(contains(result.standard_error, message)) << result.standard_error;
   }
+}
+
+// A number of a row is no label.
+TEST_F(DataCommand, TakesSamplesWithoutLabelsWhereThatIsSaid) {
+  const auto table = write("un.csv", "id,review\n1,good film\n2,bad film\n");
+  const auto refused = data_command({"inspect", table});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_TRUE(contains(refused.standard_error,
+                       "none is a label by its name; say which with "
+                       "--label-column, or, to sullae data, --unlabelled"))
+      << refused.standard_error;
+  const auto output = path("out");
+  ASSERT_EQ(data_command({"convert", table, "--output", output, "--unlabelled"}).exit_code, 0);
+  const auto seen = data_command({"inspect", output, "--unlabelled"});
+  EXPECT_EQ(seen.exit_code, 0) << seen.standard_error;
+  EXPECT_TRUE(contains(seen.standard_output, "samples   2")) << seen.standard_output;
+  EXPECT_FALSE(contains(seen.standard_output, "label ")) << seen.standard_output;
+}
+
+// Where a table's first row is a sample, or has names that are not known.
+TEST_F(DataCommand, SaysWhichColumnsItTakesForLabelAndText) {
+  const auto table = write("own.csv", "utterance,emotion\na,good\nb,bad\nc,good\n");
+  const auto seen = data_command({"inspect", table});
+  EXPECT_TRUE(contains(seen.standard_error,
+                       "no row of names: the label is column 1, the text "
+                       "column 2"))
+      << seen.standard_error;
+  EXPECT_TRUE(
+      contains(seen.standard_error,
+               "each of its 4 rows has a label of its own, in column 1: is that the label?"))
+      << seen.standard_error;
+  const auto named = data_command({"inspect", table, "--label-column", "emotion"});
+  EXPECT_TRUE(contains(named.standard_output, "samples   3")) << named.standard_output;
+  EXPECT_TRUE(contains(named.standard_output, "classes   2")) << named.standard_output;
 }
 
 TEST_F(DataCommand, ConvertsToBothFormatsAndBack) {

@@ -34,9 +34,9 @@ TEST(DataOfTopics, AreReadAsFilesAre) {
   const TemporaryDirectory directory;
   const auto output = directory.path() / "records";
   for (const int ranks : {1, 2}) {
-    const auto converted =
-        run_program({sullae_program(), "run", "-np", std::to_string(ranks), sullae_program(),
-                     "data", "convert", cluster.address("reviews"), "--output", output});
+    const auto converted = run_program(
+        {sullae_program(), "run", "-np", std::to_string(ranks), sullae_program(), "data", "convert",
+         cluster.address("reviews"), "--output", output, "--overwrite"});
     EXPECT_EQ(converted.exit_code, 0) << converted.standard_error;
     EXPECT_EQ(all_of(output), all_of(address));
     EXPECT_EQ(all_of(output).size(), 5U);

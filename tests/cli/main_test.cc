@@ -13,8 +13,8 @@ TEST(CommandLine, SaysWhichOptionWasProbablyMeant) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"serve", "models", "--http-prot", "1"},
        "--http-prot is not an option of sullae serve (did you mean --http-port?)"},
-      {{"serve", "models", "--port", "1"},
-       "--port is not an option of sullae serve (did you mean --http-port?)"},
+      {{"serve", "models", "--grpcport", "1"},
+       "--grpcport is not an option of sullae serve (did you mean --grpc-port?)"},
       {{"train", "mnist", "--epoch", "1"},
        "--epoch is not an option of sullae train mnist (did you mean --epochs?)"},
       {{"train", "mnist", "--bach-sise", "1"},

@@ -59,6 +59,8 @@ TEST(Job, OfAFileSaysWhatIsWrongAndWhere) {
   EXPECT_TRUE(contains(error_in("command = 'train'\n"),
                        "line 1: command: expected a list of texts, got 'train'"));
   EXPECT_TRUE(contains(error_in("\nmin-nodes = 0\n"), "line 2"));
+  EXPECT_TRUE(contains(error_in("nodes = 2\nmin-nodes = 1\n"),
+                       "line 2: nodes and min-nodes: expected one of them"));
   EXPECT_TRUE(contains(error_in("time = 'soon'\n"), "line 1: time 'soon': expected minutes"));
   EXPECT_TRUE(contains(error_in("env = 3\n"), "line 1: env: expected a table of texts, got 3"));
 }

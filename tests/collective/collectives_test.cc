@@ -271,6 +271,35 @@ TEST_P(Collectives, AlltoallOfUnevenParts) {
   });
 }
 
+// Also where parts differ: of as many in all, though not in each place.
+TEST_P(Collectives, AlltoallMayBeInPlace) {
+  run([](World& world) {
+    const auto size = static_cast<std::size_t>(world.size());
+    const auto me = static_cast<std::size_t>(world.rank());
+    for (const std::size_t least : {std::size_t{1}, std::size_t{7}, std::size_t{40'000}}) {
+      // From one rank to another: a cyclic matrix, whose rows and columns have the same sum.
+      const auto count_between = [&](std::size_t from, std::size_t to) {
+        return least * (1 + (from + to) % size);
+      };
+      std::vector<std::size_t> sends;
+      std::vector<std::size_t> receives;
+      std::vector<std::byte> values;
+      std::vector<std::byte> want;
+      for (std::size_t rank = 0; rank < size; ++rank) {
+        sends.push_back(count_between(me, rank));
+        receives.push_back(count_between(rank, me));
+        const auto sent = make_values(world.rank(), sends.back(), DataType::int32, rank);
+        values.insert(values.end(), sent.begin(), sent.end());
+        const auto received =
+            make_values(static_cast<int>(rank), receives.back(), DataType::int32, me);
+        want.insert(want.end(), received.begin(), received.end());
+      }
+      world.alltoallv(values.data(), sends, values.data(), receives, DataType::int32);
+      EXPECT_EQ(values, want) << least;
+    }
+  });
+}
+
 TEST_P(Collectives, EqualPartsNeedNoCounts) {
   run([](World& world) {
     const auto size = static_cast<std::size_t>(world.size());

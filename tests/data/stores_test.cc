@@ -166,9 +166,10 @@ TEST_F(DataInStores, IsConvertedThereAndBack) {
     const std::string out = std::string("out-") + format;
     for (const auto& place : {server_.s3(out), server_.webhdfs("h-" + out)}) {
       for (const char* files : {"3", "2"}) {
-        const auto result = run_program({sullae_program(), "data", "convert", server_.s3("c"),
-                                         "--output", place, "--to", format, "--files", files},
-                                        server_.environment());
+        const auto result =
+            run_program({sullae_program(), "data", "convert", server_.s3("c"), "--output", place,
+                         "--to", format, "--files", files, "--overwrite"},
+                        server_.environment());
         ASSERT_EQ(result.exit_code, 0) << result.standard_error;
       }
       EXPECT_EQ(all_of(place), expected) << place;

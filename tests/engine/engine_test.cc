@@ -202,7 +202,12 @@ TEST_P(Engine, RanksWithoutDataJoin) {
       EXPECT_EQ(gradient[999], static_cast<float>(with_data));
       EXPECT_EQ(bias[2], 2 * static_cast<float>(with_data));
     }
-    EXPECT_EQ(world.join(), world.size() - 1);
+    const Handle joined = world.join_async();
+    const Handle again = world.join_async();  // waits for the same
+    joined.wait();
+    again.wait();
+    EXPECT_EQ(joined.source(), world.size() - 1);
+    EXPECT_EQ(again.source(), world.size() - 1);
     int value = 1;
     world.allreduce_async(&value, &value, 1, DataType::int32, ReduceOp::sum, named("after")).wait();
     EXPECT_EQ(value, world.size());

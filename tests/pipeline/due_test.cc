@@ -85,6 +85,15 @@ run = "sleep 3"
   EXPECT_EQ(result.exit_code, kLate) << result.standard_output;
   EXPECT_TRUE(contains(read("told"), "late nightly: LATE: the deadline, ")) << read("told");
   EXPECT_TRUE(contains(read("told"), "done nightly: done in ")) << read("told");
+  const auto made_up = run({"--scheduled", "2026-11-20", "--no-deadline"});
+  EXPECT_EQ(made_up.exit_code, 0) << made_up.standard_output;
+  EXPECT_FALSE(contains(made_up.standard_output, "late")) << made_up.standard_output;
+}
+
+TEST_F(PipelineRun, ADayIsTheTimeThatItIsDueAt) {
+  define("every = \"day at 02:00\"\n[steps.a]\nrun = \"echo {time} >> out\"\n");
+  ASSERT_EQ(run({"--scheduled", "2026-11-20"}).exit_code, 0);
+  EXPECT_TRUE(contains(read("out"), "2026-11-20T02:00:00")) << read("out");
 }
 
 TEST_F(PipelineRun, AWebhookIsTold) {

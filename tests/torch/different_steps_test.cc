@@ -134,6 +134,60 @@ TEST_P(EverySetting, BranchesThatChangeGiveWhatOneProcessGives) {
   });
 }
 
+struct TwoTablesImpl : torch::nn::Module {
+  torch::nn::Embedding left{nullptr}, right{nullptr};
+  TwoTablesImpl() {
+    const auto options = torch::nn::EmbeddingOptions(11, 3).sparse(true);
+    left = register_module("left", torch::nn::Embedding(options));
+    right = register_module("right", torch::nn::Embedding(options));
+    to(torch::kFloat64);
+    const torch::NoGradGuard guard;
+    for (auto& parameter : parameters())
+      parameter.copy_(torch::linspace(-0.5, 0.7, parameter.numel()).reshape(parameter.sizes()));
+  }
+  torch::Tensor forward(int rank, int step, bool use_right) {
+    const auto words =
+        torch::tensor({std::int64_t{1} + rank % 3, std::int64_t{2} + step, std::int64_t{7}});
+    return torch::tanh((use_right ? right : left)->forward(words)).sum();
+  }
+};
+TORCH_MODULE(TwoTables);
+
+// Nobody used the table when the first step's gradients were reduced.
+TEST_P(EverySetting, GradientsThatComeLaterMayBeSparse) {
+  const int size = GetParam().ranks.size;
+  constexpr int kSteps = 8;
+  constexpr int kFirst = 2;
+  const auto use_right = [](int rank, int step) {
+    return step >= kFirst && (rank + step) % 2 == 0;
+  };
+  TwoTables expected;
+  torch::optim::SGD one(expected->parameters(), 0.1);
+  for (int step = 0; step < kSteps; ++step) {
+    one.zero_grad();
+    for (int rank = 0; rank < size; ++rank)
+      (expected->forward(rank, step, use_right(rank, step)) / size).backward();
+    one.step();
+  }
+  run_ranks(GetParam().ranks, [&](World& world) {
+    TwoTables model;
+    torch::optim::SGD sgd(model->parameters(), 0.1);
+    DistributedOptimizer optimizer(sgd, model->named_parameters(), {}, world);
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer.zero_grad();
+      model->forward(world.rank(), step, use_right(world.rank(), step)).backward();
+      optimizer.synchronize();
+      for (const auto& table : {model->left, model->right}) {
+        const torch::Tensor& gradient = table->weight.grad();
+        EXPECT_TRUE(!gradient.defined() || gradient.is_sparse()) << step;
+      }
+      EXPECT_TRUE(size == 1 || step < kFirst || model->right->weight.grad().defined()) << step;
+      optimizer.step();
+    }
+    expect_same(*model, *expected);
+  });
+}
+
 std::size_t negotiated_buckets(const std::filesystem::path& timeline) {
   std::ifstream file(timeline);
   std::size_t found = 0;

@@ -49,6 +49,17 @@ TEST(Lars, ScalesTheRateOfEachLayer) {
             0.01);
 }
 
+TEST(Lars, KeepsItsDecayWhereAStepFails) {
+  auto weight = parameter({3, 4}, 1);
+  auto bias = parameter({4}, 2);
+  LARS lars({weight, bias}, torch::optim::SGDOptions(0.5).weight_decay(0.01), 0.02);
+  weight.mutable_grad() = torch::ones_like(weight);
+  bias.mutable_grad() = torch::ones({3}, torch::kFloat64);
+  EXPECT_THROW(lars.step(), c10::Error);
+  EXPECT_EQ(static_cast<torch::optim::SGDOptions&>(lars.param_groups()[0].options()).weight_decay(),
+            0.01);
+}
+
 TEST(Lars, ScalesWhatAClosureComputes) {
   const auto g = torch::cos(torch::arange(12, torch::kFloat64)).view({3, 4});
   const auto stepped = [&](bool by_closure) {

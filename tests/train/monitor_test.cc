@@ -142,9 +142,9 @@ TEST_F(Monitor, TheRunsFolderHasItsCurvesSettingsAndEnd) {
 
   const auto again = train(1, options);
   EXPECT_NE(again.exit_code, 0);
-  EXPECT_TRUE(contains(
-      again.standard_error,
-      "there is a run in it already: expected another folder, or to go on with it (--resume)"))
+  EXPECT_TRUE(contains(again.standard_error,
+                       "there is a run in it already: expected another folder, or to go on with it "
+                       "(--resume, or resume)"))
       << again.standard_error;
   auto longer = options;
   longer[1] = "3";

@@ -98,6 +98,18 @@ TEST_F(Resume, WithNothingLeftToTrainTests) {
   EXPECT_FALSE(contains(ended.standard_output, "test accuracy 0.00 %")) << ended.standard_output;
 }
 
+TEST_F(Resume, OtherSettingsAreTold) {
+  const auto resumed = [&](const char* steps) {
+    return train_mlp(1, stopped_, 2, {"--lr", "0.01", "--max-steps", steps}).standard_output;
+  };
+  ASSERT_EQ(train_mlp(1, stopped_, 2, {"--max-steps", "10"}).exit_code, 0);
+  const auto first = resumed("20");
+  EXPECT_TRUE(contains(first, "other settings than before: lr 0.01 (was 0.001)\n")) << first;
+  const auto second = resumed("30");
+  EXPECT_TRUE(contains(second, "resuming after step 20")) << second;
+  EXPECT_FALSE(contains(second, "other settings")) << second;
+}
+
 TEST_F(Resume, OfAnotherOptimizerIsRefused) {
   ASSERT_EQ(train_mlp(2, stopped_, 1).exit_code, 0);
   const auto other = train_mlp(2, stopped_, 2, {"--optimizer", "sgd"});

@@ -18,11 +18,11 @@ struct Moment {
   std::int64_t step = 0;  ///< of the epoch, from 1
   std::int64_t steps_per_epoch = 0;
   std::int64_t total_steps = 0;  ///< since the training began
-  double loss = 0;               ///< of this rank's samples; at the end of an epoch the mean of all
+  double loss = 0;               ///< of this rank's samples in this step
   double lr = 0;
-  double samples_per_second = 0;  ///< of all ranks together
+  double samples_per_second = 0;  ///< of all ranks together, lately
   double seconds_left = 0;        ///< of the training; 0 where not known yet
-  double waiting_for_data = 0;    ///< part of this rank's time, from 0 to 1
+  double waiting_for_data = 0;    ///< part of this rank's time lately, from 0 to 1
   double waiting_for_ranks = 0;
   double loss_scale = 1;
   std::int64_t skipped_steps = 0;
@@ -38,7 +38,7 @@ struct EpochReport {
   double train_loss = 0;
   double test_loss = 0;
   std::map<std::string, double> test_metrics;
-  double samples_per_second = 0;  ///< since the run that trained it began
+  double samples_per_second = 0;  ///< of all ranks together, in this epoch
   /// Since the training began, in all the runs of which this is one (--resume).
   double seconds = 0;
 };

@@ -122,7 +122,7 @@ def PartialDistributedOptimizer(  # noqa: N802
         "overlap": True,
         "after_backward": True,
     }
-    if process_set.included():
+    if process_set.takes_part():
         _Distribution(optimizer, process_set, options, layers, scale_local_gradients)
     return optimizer
 

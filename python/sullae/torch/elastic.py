@@ -18,7 +18,7 @@ import copy
 import functools
 import math
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sized
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Sized
 
 import torch
 
@@ -26,6 +26,7 @@ from .. import _core, init, shutdown, world
 from ..errors import Error, TimeoutError  # noqa: A004
 from .collectives import allgather
 from .objects import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from . import optimizer as optimizers
 from .optimizer import _DistributedOptimizer
 
 HorovodInternalError = Error
@@ -61,6 +62,30 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.processed_num += batch_size * self.num_replicas
         self._has_recorded = True
 
+    def record_indices(self, indices: Sequence[int]) -> None:
+        """The same of a batch of these samples, of which each rank has as many of its own next ones."""
+        self.record_batch(0, len(indices))
+
+    def get_indices(self, batch_idx: int, batch_size: int) -> List[int]:
+        """This rank's samples of a batch, counted since reset()."""
+        return self.indices[batch_idx * batch_size : (batch_idx + 1) * batch_size]
+
+    @property
+    def processed_indices(self) -> Set[int]:
+        """The epoch's samples that were recorded, on all ranks."""
+        return set(self._order()[: self.processed_num])
+
+    @property
+    def remaining_indices(self) -> List[int]:
+        """Those that were not."""
+        return self._order()[self.processed_num :]
+
+    def _order(self) -> List[int]:
+        if not self.shuffle:
+            return list(range(len(self.dataset)))
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        return torch.randperm(len(self.dataset), generator=generator).tolist()
+
     def reset(self) -> None:
         """Shares what is left among the ranks that there are now."""
         from . import rank, size
@@ -68,12 +93,7 @@ class ElasticSampler(torch.utils.data.Sampler):
 
         self.rank, self.num_replicas = (rank(), size()) if is_initialized() else (0, 1)
         self._has_recorded = False  # what was recorded before, of an epoch that was done then, is not done again
-        if self.shuffle:
-            generator = torch.Generator().manual_seed(self.seed + self.epoch)
-            order = torch.randperm(len(self.dataset), generator=generator).tolist()
-        else:
-            order = list(range(len(self.dataset)))
-        left = order[self.processed_num :]
+        left = self.remaining_indices
         # Equally many on all ranks: some twice where they do not divide evenly.
         self.num_samples = math.ceil(len(left) / self.num_replicas)
         total = self.num_samples * self.num_replicas
@@ -151,7 +171,11 @@ class State:
         for name, value in told.items():
             setattr(self, name, value)
 
+    def reset(self) -> None:
+        """Called on ranks that stay before the callbacks: for who makes a State of his own."""
+
     def on_reset(self) -> None:
+        self.reset()
         for callback in self._reset_callbacks:
             callback()
 
@@ -239,8 +263,10 @@ def run(train: Callable) -> Callable:
                 sys.exit(0)
             init()
             try:
+                optimizers.in_elastic_run = True
                 if stayed:
                     state.on_reset()
+                optimizers.make_waiting_ones()
                 state.sync()
                 return train(state, *args, **kwargs)
             except HostsUpdatedInterrupt:  # on all ranks, after the same step
@@ -254,6 +280,8 @@ def run(train: Callable) -> Callable:
                 elif not _core.has_failed(world()):
                     raise
                 state.restore()
+            finally:
+                optimizers.in_elastic_run = False
             # Of a world that has failed the launcher may need this one once more, for its state.
             goes = not reason and member.leaves()
             member.world_ended(reason)

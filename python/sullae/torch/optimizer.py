@@ -19,11 +19,19 @@ NamedParameters = Iterable[Tuple[str, torch.Tensor]]
 
 _numbers = itertools.count()
 _of_all_ranks: "weakref.WeakSet[_DistributedOptimizer]" = weakref.WeakSet()
+in_elastic_run = False
 
 
 def of_all_ranks() -> List["_DistributedOptimizer"]:
     """Those that there are of the world that this process is in, and not of some of its ranks."""
-    return [optimizer for optimizer in _of_all_ranks if not optimizer._world.has_left]
+    return [optimizer for optimizer in _of_all_ranks if optimizer._world is not None and not optimizer._world.has_left]
+
+
+def make_waiting_ones() -> None:
+    """Makes those for the world that were made before elastic.run had one. Collective."""
+    waiting = [optimizer for optimizer in _of_all_ranks if optimizer._world is None]
+    for optimizer in sorted(waiting, key=lambda one: one._number):
+        optimizer.world_changed()
 
 
 class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
@@ -36,7 +44,7 @@ class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
     _frozen: List[torch.Tensor]
     _synchronizes: bool
     _evaluates: bool  # the model several times a step, as LBFGS does
-    _world: _core.World
+    _world: Optional[_core.World]  # None before it is made for one
     backward_passes_per_step: int
     _number: int  # tells in which order this process made its optimizers
 
@@ -110,7 +118,8 @@ class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
     def _is_distributed(self) -> bool:
         if self._process_set is not None and self._gradients is None:
             raise Error(
-                "DistributedOptimizer: the world failed while this was made for it: call world_changed(), on every rank of the next"
+                "DistributedOptimizer: is made for no world yet: elastic.run does that in an elastic job; where a world failed "
+                "meanwhile call world_changed(), on every rank of the next"
             )
         return self._process_set is not None
 
@@ -299,15 +308,18 @@ def DistributedOptimizer(  # noqa: N802
     distributed._parameter_names = {parameter: name for name, parameter in named}
     distributed._gradients = None
     distributed._process_set = None
+    distributed._world = None
     distributed.backward_passes_per_step = backward_passes_per_step
     distributed._named = named
     distributed._frozen = []
     _take_over_schedule(distributed)
-    if process_set.included():
+    if process_set.takes_part():
         options = (bucket_bytes, compression_name(compression), sparse_as_dense, overlap, after_backward)
         distributed._make_gradients = lambda parameters, passes, world: _core.DistributedGradients(parameters, op, passes, *options, world)
         distributed._process_set = process_set
-        distributed._listen()
         if process_set is global_process_set:
             _of_all_ranks.add(distributed)
+        # In an elastic job ranks may be lost before they train: who is made before is made for a world by elastic.run.
+        if _core.elastic_member() is None or in_elastic_run:
+            distributed._listen()
     return distributed

@@ -34,6 +34,10 @@ class ProcessSet:
         """Whether this process is in it."""
         return None if self.ranks is None else _core.world().rank in self.ranks
 
+    def takes_part(self) -> bool:
+        """Whether this process is in it. Raises InputError before init(), when nobody knows."""
+        return _core.world().rank in (self.ranks or ())
+
     def world(self) -> _core.World:
         """The world of its ranks. Raises InputError where it was not made, or this process is not in it."""
         if self.process_set_id is None:

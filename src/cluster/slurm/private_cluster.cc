@@ -14,12 +14,9 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -33,6 +30,7 @@
 #include "base/processes.h"
 #include "base/system_error.h"
 #include "cluster/command.h"
+#include "cluster/slurm/daemons.h"
 #include "sullae/error.h"
 
 namespace sullae::cluster {
@@ -94,56 +92,10 @@ void write_with_mode(const fs::path& file, std::string_view text, fs::perms mode
   fs::permissions(file, mode);
 }
 
-// Of a daemon's file; empty where that daemon does not run any more: another process may have its
-// number.
-std::optional<pid_t> running_pid(const fs::path& folder, const fs::path& pid_file) {
-  std::ifstream stream(pid_file);
-  pid_t pid = 0;
-  if (!(stream >> pid) || pid <= 1) return std::nullopt;
-  std::ifstream command(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
-  const std::string words{std::istreambuf_iterator<char>(command), {}};
-  return words.find(folder.string() + "/") == std::string::npos ? std::nullopt : std::optional(pid);
-}
-
-std::map<std::string, pid_t> daemons_of(const fs::path& folder) {
-  std::map<std::string, pid_t> found;
-  std::error_code error;
-  for (const auto& file : entries_of(folder / "run", error).value_or(std::vector<fs::path>{})) {
-    if (file.extension() != ".pid") continue;
-    if (const auto pid = running_pid(folder, file)) found[file.stem().string()] = *pid;
-  }
-  return found;
-}
-
-void end_processes(const std::map<std::string, pid_t>& daemons) {
-  for (const auto& [name, pid] : daemons) ::kill(pid, SIGTERM);
-  const Deadline deadline(std::chrono::seconds{10}, "the limit for daemons to end");
-  for (const auto& [name, pid] : daemons) {
-    while (is_running(pid) && !deadline.passed())
-      std::this_thread::sleep_for(std::chrono::milliseconds{20});
-    if (is_running(pid)) ::kill(pid, SIGKILL);
-  }
-}
-
-void end_daemons(const fs::path& folder) {
-  auto daemons = daemons_of(folder);
-  const auto munged = daemons.extract("munged");
-  end_processes(daemons);  // which need munged until they have ended
-  if (!munged.empty()) end_processes({{munged.key(), munged.mapped()}});
-}
-
 void remove_files(const fs::path& folder) {
   for (const char* const name : kFiles) fs::remove(folder / name);
   for (const char* const name : {"run", "state", "spool", "log"}) fs::remove_all(folder / name);
   if (fs::exists(folder) && fs::is_empty(folder)) fs::remove(folder);
-}
-
-void start_daemon(const std::vector<std::string>& words) {
-  const CommandResult result = run_command({.words = words});
-  if (result.exit_code != 0) {
-    throw Error(fmt::format("{} could not be started (exit code {}): {}{}", words.front(),
-                            result.exit_code, result.output, result.errors));
-  }
 }
 
 std::string tail_of(const fs::path& file) {
@@ -179,16 +131,20 @@ void start_controller(const fs::path& folder, const std::vector<std::string>& fl
   start_daemon(words);
 }
 
-void start_daemons(const fs::path& folder) {
+void start_munged(const fs::path& folder) {
   const auto in = [&](const char* name) {
     return (folder / name).string();
   };
   start_daemon({"munged", "--force", "--key-file=" + in("munge.key"),
                 "--socket=" + in("run/munge.sock"), "--pid-file=" + in("run/munged.pid"),
                 "--log-file=" + in("log/munged.log"), "--seed-file=" + in("run/seed")});
+}
+
+void start_daemons(const fs::path& folder) {
+  start_munged(folder);
   // -c: of an earlier life its nodes would be unusable.
   start_controller(folder, {"-c"});
-  start_daemon({"slurmd", "-N", "head", "-b", "-f", in("slurm.conf")});
+  start_daemon({"slurmd", "-N", "head", "-b", "-f", (folder / "slurm.conf").string()});
 }
 
 // With `state`, when that is the head's: "idle" of a new one.
@@ -286,8 +242,7 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
   widen_path();
   check_programs();
   check_folder(options.folder);
-  // What is in it is for its owner alone: whoever reaches its daemons can run programs as this
-  // user.
+  // For its owner alone: whoever reaches its daemons can run programs as this user.
   ::umask(077);
   fs::create_directories(options.folder);
   fs::permissions(options.folder, fs::perms::owner_all);
@@ -327,17 +282,31 @@ Settings start_private_cluster(const PrivateClusterOptions& options) {
   return settings;
 }
 
-void stop_private_cluster(const Settings& settings) {
+std::vector<std::string> missing_daemons(const fs::path& folder) {
+  const auto running = daemons_of(folder);
+  std::vector<std::string> missing;
+  for (const char* const name : {"munged", "controller"}) {
+    if (!running.contains(name)) missing.emplace_back(name);
+  }
+  return missing;
+}
+
+void mend_private_cluster(const Settings& settings) {
   widen_path();
-  const auto conf = (settings.folder / "slurm.conf").string();
-  ::setenv("SLURM_CONF", conf.c_str(), 1);
+  ::setenv("SLURM_CONF", (settings.folder / "slurm.conf").c_str(), 1);
   const UniqueFd lock = lock_folder(settings.folder);
-  const auto daemons = running_daemons(settings.folder);
-  if (!daemons.empty()) {
+  for (const auto& name : missing_daemons(settings.folder))
+    name == "munged" ? start_munged(settings.folder) : start_controller(settings.folder);
+  wait_until_it_answers(settings.folder);
+}
+
+void stop_private_cluster(const Settings& settings) {
+  const bool runs = !running_daemons(settings.folder).empty();
+  widen_path();
+  ::setenv("SLURM_CONF", (settings.folder / "slurm.conf").c_str(), 1);
+  const UniqueFd lock = lock_folder(settings.folder);
+  if (runs) {
     try {
-      // Alone it knows what runs on the nodes.
-      if (std::ranges::find(daemons, "controller") == daemons.end())
-        start_controller(settings.folder);
       wait_until_it_answers(settings.folder);
       cancel_all_jobs();
     } catch (const Error& error) {

@@ -31,6 +31,10 @@ void stop_private_cluster(const Settings& settings);
 
 /// Its daemons that run: "munged", "slurmctld", "head", "n1", ….
 std::vector<std::string> running_daemons(const std::filesystem::path& folder);
+/// Those of them without which it answers nobody, and that do not run.
+std::vector<std::string> missing_daemons(const std::filesystem::path& folder);
+/// Starts those again: alone they know what runs on the nodes. Throws Error.
+void mend_private_cluster(const Settings& settings);
 
 /// The texts of its files.
 struct PrivatePorts {

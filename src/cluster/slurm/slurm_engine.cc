@@ -130,6 +130,15 @@ class SlurmEngine final : public Engine {
         counted(nodes_of(submission), "node"), counted(cpus, "processor"), name, fitting));
   }
 
+  // While nodes start, Slurm preempts their job, and takes that back when they are there.
+  bool was_to_go(const std::string& id) override {
+    constexpr std::string_view kKey = "PreemptTime=";
+    const auto text =
+        run_installed({.words = {"scontrol", "show", "job", id, "--oneliner"}}).output;
+    const auto at = text.find(kKey);
+    return at != std::string::npos && text.compare(at + kKey.size(), 4, "None") != 0;
+  }
+
   void requeue(const std::string& id) override {
     run_or_throw({"scontrol", "requeue", "Incomplete", id});
   }
@@ -193,7 +202,7 @@ class SlurmEngine final : public Engine {
       throw TimeoutError("the cluster's answer did not come: " + first_line(result.errors));
     if (says("Unable to contact") || says("Connection") || says("establish a configuration source"))
       throw_no_answer(result);
-    if (says("invalid partition")) throw no_partition(partition_of(submission));
+    if (says("invalid partition")) throw no_partition(last_partition(words(submission)));
     throw InputError("Slurm refuses the job: " + result.errors);
   }
 
@@ -201,6 +210,20 @@ class SlurmEngine final : public Engine {
     return InputError(fmt::format(
         "the cluster has no partition '{}' (sullae jobs nodes): {} says which is for what",
         partition, (settings_.folder / "cluster.toml").string()));
+  }
+
+  // The last one counts.
+  static std::string last_partition(const std::vector<std::string>& options) {
+    constexpr std::string_view kLong = "--partition=";
+    std::string name;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      const std::string& word = options[i];
+      const bool is_apart = word == "-p" || word == "--partition";
+      if (is_apart && i + 1 < options.size()) name = options[i + 1];
+      if (word.starts_with(kLong)) name = word.substr(kLong.size());
+      if (word.starts_with("-p") && !is_apart) name = word.substr(2);
+    }
+    return name;
   }
 
   std::string partition_option(const Submission& submission) const {

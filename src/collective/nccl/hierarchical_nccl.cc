@@ -133,7 +133,7 @@ class HierarchicalNccl final : public DeviceCommunicator {
         void* output = values;
         reduction::run({&input, 1, &output, 1, count, op, self->size()}, type);
       }
-    } catch (const Error&) {
+    } catch (...) {
       const std::lock_guard lock(self->mutex_);
       if (!self->error_) self->error_ = std::current_exception();
     }

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "collective/counts.h"
+#include "sullae/error.h"
 
 namespace sullae::nccl {
 namespace {
@@ -218,6 +219,8 @@ void Group::broadcast(void* data, std::size_t count, DataType type, int root) {
 
 void Group::alltoall(const void* in, std::span<const std::size_t> send_counts, void* out,
                      std::span<const std::size_t> receive_counts, DataType type) {
+  if (in == out && size() > 1)
+    throw InputError("alltoall on GPUs: expected another buffer for what is received");
   const std::size_t width = element_size(type);
   const auto sends = offsets_of(send_counts);
   const auto receives = offsets_of(receive_counts);

@@ -6,6 +6,7 @@
 #include "base/copy.h"
 #include "collective/p2p/allreduce_algorithms.h"
 #include "collective/reduce/reduce.h"
+#include "collective/send_buffer.h"
 #include "sullae/error.h"
 
 namespace sullae {
@@ -149,7 +150,8 @@ void P2pCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   const auto send_offsets = offsets_of(send_counts);
   const auto receive_offsets = offsets_of(receive_counts);
   const auto me = static_cast<std::size_t>(rank());
-  const auto* from = static_cast<const std::byte*>(in);
+  const SendBuffer kept(in, out, send_offsets.back() * width);
+  const std::byte* const from = kept.data();
   auto* into = static_cast<std::byte*>(out);
   run([&](Exchange& exchange) {
     // Of which the others hear, too.

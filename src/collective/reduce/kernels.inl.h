@@ -158,8 +158,7 @@ template <>
   const double scale = 1.0 / static_cast<double>(divisor);
   for (std::size_t i = 0; i < n; ++i) values[i] *= scale;
 }
-// A sum of bytes is divided before it is narrowed nowhere else, so the divisor keeps its full
-// width.
+// As an int: int8 has no number for more than 127 ranks.
 template <>
 [[maybe_unused]] void divide<std::int8_t>(std::int8_t* values, std::size_t n, int divisor) {
   for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<std::int8_t>(values[i] / divisor);

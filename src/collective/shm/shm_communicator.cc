@@ -4,6 +4,7 @@
 
 #include "base/copy.h"
 #include "collective/reduce/reduce.h"
+#include "collective/send_buffer.h"
 #include "sullae/error.h"
 
 namespace sullae::shm {
@@ -181,7 +182,8 @@ void ShmCommunicator::alltoall(const void* in, std::span<const std::size_t> send
   const std::size_t header = 2 * ranks * sizeof(std::size_t);
   const std::size_t piece_bytes = (kSlotBytes - header) / ranks / 64 * 64;
   const std::size_t piece = piece_bytes / width;
-  const auto* from = static_cast<const std::byte*>(in);
+  const SendBuffer kept(in, out, send_offsets.back() * width);
+  const std::byte* const from = kept.data();
   auto* into = static_cast<std::byte*>(out);
   std::uint64_t first_announcement = 0;
 

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <sstream>
 
 #include "base/ascii.h"
 #include "base/log.h"
+#include "base/split.h"
 #include "data/format/format.h"
 #include "storage/storage.h"
 
@@ -47,19 +47,10 @@ void OtherPictures::report(const std::string& where) const {
 
 std::vector<std::string> classes_beside(const std::filesystem::path& path) {
   const auto file = path.parent_path() / "classes.txt";
-  std::vector<std::string> classes;
-  constexpr std::size_t kMost = std::size_t{64} << 20;
   // Who may not see whether it is there is told: numbers would lose their names without a word.
-  if (!storage::exists(file)) return classes;
-  std::istringstream stream(storage::read_file(file, kMost));
-  constexpr std::string_view kMark = "\xef\xbb\xbf";  // that some editors begin a file with
-  for (std::string line; std::getline(stream, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (classes.empty() && line.starts_with(kMark)) line.erase(0, kMark.size());
-    classes.push_back(line);
-  }
-  while (!classes.empty() && classes.back().empty()) classes.pop_back();
-  return classes;
+  if (!storage::exists(file)) return {};
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  return lines_of(storage::read_file(file, kMost));
 }
 
 }  // namespace sullae::data

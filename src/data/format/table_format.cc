@@ -1,5 +1,6 @@
 // Labelled texts as comma- or tab-separated values.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.h"
 #include "base/utf8.h"
@@ -79,16 +80,24 @@ class TableDataset final : public Dataset {
  private:
   void find_classes() {
     Labels labels;
+    std::size_t given = 0;
     for (std::size_t i = 0; i < records_->size(); ++i) {
       try {
         auto fields = fields_of(*records_, i, style_);
-        if (fields.size() == columns_.count && !fields[*columns_.label].empty())
-          labels.insert(std::move(fields[*columns_.label]));
+        if (fields.size() != columns_.count || fields[*columns_.label].empty()) continue;
+        labels.insert(std::move(fields[*columns_.label]));
+        ++given;
       } catch (const DamagedRecord&) {
         // Who reads the row is told.
       }
     }
     classes_.assign(labels.begin(), labels.end());
+    constexpr std::size_t kFew = 4;
+    if (given == classes_.size() && given >= kFew)
+      log::warning_once(
+          "{}: each of its {} rows has a label of its own, in column {}: is that the label? Say "
+          "which is with --label-column, by its name where the first row has names",
+          records_->place(0), given, *columns_.label + 1);
   }
 
   std::shared_ptr<const Records> records_;
@@ -111,11 +120,17 @@ DatasetPtr open_table(const std::filesystem::path& path, const DatasetOptions& o
   if (columns.header) {
     std::vector<std::string> texts;
     for (const std::size_t text : columns.texts) texts.push_back(first[text]);
-    log::info("{}: {}, the text {} '{}'", rows->name(),
-              columns.label ? fmt::format("the label is column '{}'", first[*columns.label])
-                            : "there is no label",
-              texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
+    log::info_once("{}: {}, the text {} '{}'", rows->name(),
+                   columns.label ? fmt::format("the label is column '{}'", first[*columns.label])
+                                 : "there is no label",
+                   texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
     rows->drop_first();
+  } else if (columns.label) {
+    std::vector<std::size_t> texts;
+    for (const std::size_t text : columns.texts) texts.push_back(text + 1);
+    log::info_once("{}: no row of names: the label is column {}, the text {} {}", rows->name(),
+                   *columns.label + 1, texts.size() == 1 ? "column" : "columns",
+                   fmt::join(texts, ", "));
   }
   return std::make_shared<TableDataset>(rows, options, style, std::move(columns));
 }

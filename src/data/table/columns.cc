@@ -42,19 +42,28 @@ bool names_columns(const std::vector<std::string>& row, const DatasetOptions& op
   });
 }
 
+// What a row is found by, and no label.
+bool identifies(const std::string& name) {
+  constexpr std::array<std::string_view, 11> kNames = {
+      "", "id", "idx", "index", "uuid", "guid", "date", "time", "url", "link", "timestamp"};
+  const auto lower = to_lower(name);
+  return is_one_of(name, kNames) || lower.ends_with("_id") || lower.starts_with("unnamed:");
+}
+
 // The label where its name says nothing, and one column alone is no text by its name.
 std::size_t only_other(const std::vector<std::string>& first_row, const DatasetOptions& options,
                        const std::string& where) {
   const auto texts = split_names(options.text_columns);
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < first_row.size(); ++i) {
-    if (!is_text_name(first_row[i]) && std::ranges::find(texts, first_row[i]) == texts.end())
+    if (!is_text_name(first_row[i]) && !identifies(first_row[i]) &&
+        std::ranges::find(texts, first_row[i]) == texts.end())
       others.push_back(i);
   }
   if (others.size() == 1) return others.front();
   throw InputError(
       fmt::format("{}: has columns {}: none is a label by its name; say which with "
-                  "--label-column",
+                  "--label-column, or, to sullae data, --unlabelled",
                   where, fmt::join(first_row, ", ")));
 }
 
@@ -96,7 +105,8 @@ Columns choose_columns(const std::vector<std::string>& first_row, const DatasetO
     columns.label = label_first ? 0 : first_row.size() - 1;
   } else if (first_row.size() > 1 && options.text_columns.empty()) {
     throw InputError(
-        fmt::format("{}: has {} columns without names: say which are the text with --text-columns",
+        fmt::format("{}: has {} columns without names: say which are the text with --text-columns, "
+                    "by their numbers from 1",
                     where, first_row.size()));
   }
   for (const auto& name : options.kept_columns)

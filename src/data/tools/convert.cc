@@ -112,6 +112,13 @@ std::string ending_of(const ConvertOptions& options) {
   return fmt::format("-of-{:05}.{}{}", options.files, options.format, is_gzip ? ".gz" : "");
 }
 
+bool is_written(const std::string& name) {
+  return name.starts_with("part-") && name.find("-of-") == 10 &&
+         std::ranges::any_of(written_formats(), [&](const std::string& format) {
+           return name.find('.' + format) == 19;
+         });
+}
+
 }  // namespace
 
 const std::vector<std::string>& written_formats() {
@@ -125,14 +132,13 @@ void prepare_output(const Dataset& dataset, const ConvertOptions& options) {
   // A store has the folder when something is in it.
   std::vector<storage::Entry> before;
   if (storage::exists(options.output)) before = storage::list(options.output);
-  for (const auto& entry : before) {
-    const std::string& name = entry.name;
-    if (name.starts_with("part-") && name.find("-of-") == 10 &&
-        std::ranges::any_of(written_formats(), [&](const std::string& format) {
-          return name.find('.' + format) == 19;
-        }))
-      storage::remove(options.output / name);
-  }
+  std::erase_if(before, [](const storage::Entry& entry) { return !is_written(entry.name); });
+  if (!before.empty() && !options.overwrite)
+    throw InputError(
+        fmt::format("--output {}: has a data set already ({}): expected another folder, or "
+                    "--overwrite, which removes it",
+                    options.output.string(), before.front().name));
+  for (const auto& entry : before) storage::remove(options.output / entry.name);
   storage::remove(names);
   if (!dataset.classes().empty())
     storage::write_file(names, fmt::format("{}\n", fmt::join(dataset.classes(), "\n")));

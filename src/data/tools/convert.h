@@ -15,6 +15,8 @@ struct ConvertOptions {
   std::filesystem::path output;
   std::string format = "tfrecord";  ///< one of written_formats()
   std::size_t files = 1;
+  /// Removes the data set that is in `output`.
+  bool overwrite = false;
   /// With gzip; Parquet with zstd instead of snappy.
   bool compress = false;
   std::size_t threads = 1;
@@ -37,10 +39,11 @@ struct Converted {
   std::uintmax_t bytes = 0;
 };
 
-/// Makes the output's folder, removes the part files and the names of the classes of an earlier
-/// conversion from it, so that none of them is taken for this one's where this one is cut off, and
-/// writes the names of the classes to classes.txt: numbers never stand without them. By one
-/// process, before any converts. Throws InputError for options that cannot be.
+/// Makes the output's folder, removes with `overwrite` the part files and the names of the classes
+/// of an earlier conversion from it, so that none of them is taken for this one's where this one is
+/// cut off, and writes the names of the classes to classes.txt: numbers never stand without them.
+/// By one process, before any converts. Throws InputError for options that cannot be, and without
+/// `overwrite` where there are such files.
 void prepare_output(const Dataset& dataset, const ConvertOptions& options);
 
 /// Writes part-00000-of-0000N.tfrecord (or .tar, .parquet). Damaged records go to `damage`. Throws

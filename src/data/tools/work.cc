@@ -6,9 +6,8 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
-#include <vector>
 
+#include "base/thread_group.h"
 #include "storage/storage.h"
 #include "sullae/data/dataset.h"
 
@@ -52,8 +51,8 @@ void work_in_parallel(
     --working;
     ended.notify_one();
   };
-  std::vector<std::thread> workers;
-  for (std::size_t i = 0; i < threads; ++i) workers.emplace_back(work);
+  ThreadGroup workers([&] { next = parts; });
+  for (std::size_t i = 0; i < threads; ++i) workers.start(work);
   {
     constexpr std::chrono::milliseconds kShow{200};
     std::unique_lock lock(mutex);
@@ -63,7 +62,7 @@ void work_in_parallel(
       lock.lock();
     }
   }
-  for (auto& worker : workers) worker.join();
+  workers.stop();
   show(done);
   if (failure) std::rethrow_exception(failure);
 }

@@ -101,8 +101,7 @@ Decision Negotiator::apply(std::span<const std::string> announcements) {
     if (joined) failures_.forgive(rank);
   }
   if (last_joined >= 0) finish_joins(last_joined, decision);
-  // Not before: ranks that are heard later in this cycle mean the numbers that were known before
-  // it.
+  // Not before: ranks that are heard later in this cycle mean the numbers of before it.
   for (Entry& entry : std::exchange(done_, {})) remember(std::move(entry));
   return decision;
 }

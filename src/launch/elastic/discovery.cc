@@ -22,6 +22,8 @@ namespace {
 // Between two looks at a script whose output has ended.
 constexpr std::chrono::milliseconds kLook{20};
 constexpr std::chrono::milliseconds kLongestWait{100};
+// Of a script's output.
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -45,7 +47,7 @@ void Discovery::kill() {
 
 void Discovery::read_output() {
   std::array<char, 4096> buffer;
-  while (output_) {
+  while (output_ && text_.size() <= kMostBytes) {
     const auto n = ::read(output_.get(), buffer.data(), buffer.size());
     if (n == 0) output_.reset();
     if (n < 0 && errno != EINTR) return;
@@ -56,6 +58,12 @@ void Discovery::read_output() {
 // Its output may have ended before it has.
 std::optional<std::vector<Host>> Discovery::finish() {
   read_output();
+  if (text_.size() > kMostBytes) {
+    kill();
+    next_ = std::chrono::steady_clock::now() + kPeriod;
+    throw Error(fmt::format("--discover '{}' has printed more than 1 MiB: expected a host a line",
+                            script_));
+  }
   const auto status =
       output_ ? std::nullopt : wait_for_end(pid_, {std::chrono::milliseconds{0}, "none"});
   if (!status && !limit_->passed()) return std::nullopt;

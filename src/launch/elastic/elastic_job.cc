@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,13 @@ Limits limits_of(const JobOptions& options) {
           .last_cooldown = elastic.last_cooldown,
           .changes = elastic.reset_limit,
           .timeout = elastic.timeout};
+}
+
+// By whoever manages the host, not by a fault of the program's own.
+bool is_from_outside(int status) {
+  if (!WIFSIGNALED(status)) return false;
+  const int signal = WTERMSIG(status);
+  return signal == SIGKILL || signal == SIGTERM || signal == SIGHUP || signal == SIGINT;
 }
 
 }  // namespace
@@ -108,12 +116,15 @@ void ElasticJob::on_process_ended(RunningAgent& agent, int id, int status) {
   const bool was_stopped = found->second.kill_at.has_value();
   const bool left = found->second.left || (was_stopped && status != 0);
   workers_.erase(found);
-  const Ending ending_of = left ? Ending::left : status == 0 ? Ending::done : Ending::failed;
+  const Ending ending_of = left                      ? Ending::left
+                           : status == 0             ? Ending::done
+                           : is_from_outside(status) ? Ending::killed
+                                                     : Ending::failed;
   const auto& pid = pid_of(id);  // none of what was not started
   const auto how = pid.empty() ? describe_status(status)
                                : fmt::format("(process {}) {}", pid, describe_status(status));
   forget(id);
-  if (ending_of == Ending::failed && !ending()) {
+  if ((ending_of == Ending::failed || ending_of == Ending::killed) && !ending()) {
     failure_code_ = exit_code_of(status);
     if (membership_.finishing()) {
       say(fmt::format("worker {} on {} {}; ending the other ranks", id, name_of(agent), how));

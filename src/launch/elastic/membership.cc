@@ -98,13 +98,16 @@ void Membership::ended(int id, Ending ending, const std::string& how, Time now) 
       ++host.failures;
       host.usable_from = now + cooldown;
     }
-    if (generation_.number < 0 && ending == Ending::failed) {
-      // Before any world: what does not start at all is a mistake, which waiting does not mend.
+    const bool has_failed = ending == Ending::failed || ending == Ending::killed;
+    // Before any world: what does not start at all is a mistake, which waiting does not mend.
+    const bool is_mistake =
+        ending == Ending::failed || (ending == Ending::killed && host.failures > kMostKills);
+    if (generation_.number < 0 && is_mistake) {
       fail(fmt::format(
           "worker {} on {} {} before it was ready{}", id, worker.host, how,
           ended_well ? ": an elastic job runs sullae train, or a program that uses sullae::elastic"
                      : ""));
-    } else if (worker.phase == Phase::starting && ending == Ending::failed && !finishing_) {
+    } else if (worker.phase == Phase::starting && has_failed && !finishing_) {
       actions_.push_back(
           Note{fmt::format("worker {} on {} {} before it was ready; another one starts in {:g} s",
                            id, worker.host, how, seconds_until(host.usable_from, now))});
@@ -207,16 +210,7 @@ void Membership::start_one(const Host& host, Time now) {
 }
 
 void Membership::form(Time now) {
-  // Members are on their way out, and are waited for: they have the state. A step may take its
-  // time; of a world that has failed nothing is left to be done.
-  if (count(Phase::member) > 0) {
-    if (world_ != World::none || !since_) return;
-    if (now < abandoned_ + limits_.timeout) return wake_at(abandoned_ + limits_.timeout);
-    for (const auto& [id, worker] : workers_) {
-      if (worker.phase == Phase::member) stop(id);
-    }
-    return;
-  }
+  if (count(Phase::member) > 0) return wait_for_members(now);
   const auto chosen = candidates();
   const bool is_first = generation_.number < 0;
   const auto survives = [&](int id) {
@@ -273,6 +267,37 @@ void Membership::form(Time now) {
   world_ = World::running;
 }
 
+// They are on their way out: they have the state. A step may take its time; of a world that has
+// failed nothing is left to be done, and where one has come out the state is safe.
+void Membership::wait_for_members(Time now) {
+  if (world_ != World::none || !since_) return;
+  std::optional<Time> first;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.phase == Phase::waiting && is_of_last_world(id))
+      first = first ? std::min(*first, worker.since) : worker.since;
+  }
+  const Time end =
+      first ? std::min(abandoned_ + limits_.timeout, std::max(abandoned_, *first) + limits_.others)
+            : abandoned_ + limits_.timeout;
+  constexpr Milliseconds kSilence{5000};
+  const bool is_told = std::exchange(has_told_who_stays_,
+                                     has_told_who_stays_ || (first && now >= *first + kSilence));
+  for (const auto& [id, worker] : workers_) {
+    if (worker.phase != Phase::member) continue;
+    if (now >= end) {
+      stop(id);
+    } else if (has_told_who_stays_ && !is_told) {
+      actions_.push_back(Note{fmt::format(
+          "worker {} on {} has not come out of the world that has failed: waiting for it, {:g} s "
+          "more at most",
+          id, worker.host, seconds_until(end, now))});
+    }
+  }
+  if (now >= end) return;
+  wake_at(end);
+  if (first && !has_told_who_stays_) wake_at(*first + kSilence);
+}
+
 void Membership::make_world(std::vector<int> workers, Time now) {
   ++generation_.number;
   lacks_one_ = false;
@@ -295,6 +320,7 @@ void Membership::abandon(const std::string& reason, Time now) {
   reason_ = was_ending ? fmt::format("{}, {}", reason_, reason) : reason;
   if (!was_ending) since_ = now;
   abandoned_ = now;
+  has_told_who_stays_ = false;
   actions_.push_back(Abandon{.generation = generation_, .reason = reason});
   world_ = World::none;
 }

@@ -27,8 +27,11 @@ struct Limits {
   Milliseconds last_cooldown{100000};
   /// Changes of the world after which the job fails; -1: any number.
   int changes = -1;
-  /// How long the job waits below `least`, and for members to come out of a world that has failed.
+  /// How long the job waits below `min_ranks`, and for members to come out of a world that has
+  /// failed.
   Milliseconds timeout{std::chrono::seconds{600}};
+  /// How long it waits for the others once one has come out, which has the state.
+  Milliseconds others{std::chrono::seconds{60}};
 };
 
 /// A world that is to be: workers by rank.
@@ -41,6 +44,7 @@ struct Generation {
 enum class Ending {
   done,    ///< with exit code 0, after the training
   left,    ///< as it was asked to, or asked to be
+  killed,  ///< by a signal from outside
   failed,  ///< in any other way
   lost,    ///< with its host: no fault of its own
 };
@@ -137,6 +141,8 @@ class Membership {
   // Workers that are started together become ready at about the same time: the world changes once
   // for them.
   static constexpr Milliseconds kJoinWindow{1000};
+  // Before any world.
+  static constexpr int kMostKills = 3;
 
   enum class Phase { starting, waiting, member };
   /// Of the world of the generation.
@@ -173,6 +179,7 @@ class Membership {
   bool is_of_last_world(int id) const;
   void tell_who_goes_too();
   void form(Time now);
+  void wait_for_members(Time now);
   void make_world(std::vector<int> workers, Time now);
   void close(const std::string& reason, Time now);
   void form_last(Time now);
@@ -200,6 +207,7 @@ class Membership {
   Time closed_{};                       // since when
   std::string reason_;                  // of the change that is under way
   Time abandoned_{};                    // when the last world that failed did
+  bool has_told_who_stays_ = false;     // in it
   std::optional<Time> since_;           // since when
   std::optional<Time> below_;           // since when there are too few
   bool has_told_of_slots_ = false;

@@ -56,16 +56,23 @@ torch::Tensor CheckpointSource::range(const torch::Tensor& stored, const torch::
     if (stored.strides() == like.strides())
       return archive_.read(stored, from, to, values.data_ptr());
     if (!stored.is_same(last_)) {
-      torch::Tensor whole =
-          torch::empty_strided(stored.sizes(), stored.strides(), stored.options());
-      archive_.read(stored, 0, static_cast<std::size_t>(stored.numel()), whole.data_ptr());
       laid_out_ = torch::empty_strided(like.sizes(), like.strides(), stored.options());
-      laid_out_.copy_(whole);
+      laid_out_.copy_(whole(stored));
       last_ = stored;
     }
     values.copy_(range_of(laid_out_, from, to));
   });
   return is_read ? values : values.zero_();
+}
+
+// Views of something larger are saved with their gaps.
+torch::Tensor CheckpointSource::whole(const torch::Tensor& stored) {
+  std::int64_t span = stored.numel() == 0 ? 0 : 1;
+  for (std::int64_t i = 0; span > 0 && i < stored.dim(); ++i)
+    span += (stored.size(i) - 1) * stored.stride(i);
+  const torch::Tensor memory = torch::empty({span}, stored.options());
+  archive_.read(stored, 0, static_cast<std::size_t>(span), memory.data_ptr());
+  return memory.as_strided(stored.sizes(), stored.strides());
 }
 
 void CheckpointSource::copy_rest(std::size_t number, torch::Tensor& to) {

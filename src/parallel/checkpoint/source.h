@@ -59,6 +59,7 @@ class CheckpointSource {
 
  private:
   bool try_to(const std::function<void()>& what);
+  torch::Tensor whole(const torch::Tensor& stored);
   torch::Tensor stored(const ModelTensor& one);
   void read_optimizer(torch::serialize::InputArchive& extra, const ParameterParts& parts,
                       const Sharded& sharded);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <future>
 
+#include "base/interruption.h"
 #include "torch/tensor_checks.h"
 #include "torch/tensor_type.h"
 
@@ -62,9 +64,8 @@ struct Messages::Outgoing {
 };
 
 int Messages::tag_of(const Key& key, bool is_body) {
-  // Any number of micro-batches that there may be, and stages.
-  constexpr int kStages = 1 << 12;
-  return ((key.micro_batch * kStages + key.stage) * 2 + (key.work == Work::forward ? 0 : 1)) * 2 +
+  return ((key.micro_batch * kMostStages + key.stage) * 2 + (key.work == Work::forward ? 0 : 1)) *
+             2 +
          (is_body ? 1 : 0);
 }
 
@@ -102,6 +103,8 @@ Arrival Messages::take(Work work, int to_stage, int micro_batch) {
   expect(work, to_stage, micro_batch);
   const auto incoming = std::move(expected_.at(key));
   expected_.erase(key);
+  constexpr std::chrono::milliseconds kSlice{100};
+  while (incoming->body_asked.wait_for(kSlice) != std::future_status::ready) check_interruption();
   const auto handle = incoming->body_asked.get();
   if (handle) handle->wait();
   return {.failed = incoming->header.kind == Kind::failed, .tensor = incoming->body};

@@ -25,6 +25,10 @@ struct Arrival {
 /// one thread of a rank.
 class Messages {
  public:
+  // Which their tags tell apart.
+  static constexpr int kMostStages = 1 << 12;
+  static constexpr int kMostMicroBatches = 1 << 17;
+
   /// `world` is used for nothing else.
   explicit Messages(World world) : world_(std::move(world)) {}
 

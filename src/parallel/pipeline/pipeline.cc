@@ -38,12 +38,16 @@ Schedule checked_schedule(const World& world, const std::vector<PipelineStage>& 
                           const PipelineOptions& options) {
   check_same_on_all(world, "the pipeline", text_of(options, stages));
   const Schedule schedule = pipeline::parse_schedule(options.schedule);
-  if (options.micro_batches < 1)
-    throw InputError(
-        fmt::format("Pipeline: {} micro-batches: expected 1 or more", options.micro_batches));
+  if (options.micro_batches < 1 || options.micro_batches > Messages::kMostMicroBatches)
+    throw InputError(fmt::format("Pipeline: {} micro-batches: expected 1 to {}",
+                                 options.micro_batches, Messages::kMostMicroBatches));
   if (std::ranges::any_of(stages, is_empty))
     throw InputError("Pipeline: a stage without a module or forward");
   if (stages.empty()) throw InputError("Pipeline: no stages: expected one a rank, or more");
+  if (stages.size() * static_cast<std::size_t>(world.size()) > Messages::kMostStages)
+    throw InputError(
+        fmt::format("Pipeline: {} ranks with {} stages: expected at most {} stages in all",
+                    world.size(), stages.size(), Messages::kMostStages));
   if (stages.size() > 1 && schedule != Schedule::interleaved)
     throw InputError(
         fmt::format("Pipeline: {} stages a rank with schedule '{}': expected one, or 'interleaved'",

@@ -122,6 +122,8 @@ class Client {
   void greet(Server& server);
   void give_first_values(Server& server);
   void wait(const char* for_what);
+  void wait_for_answers(const char* for_what);
+  void check_whole() const;
   bool answered(const Server& server) const;
   void send_first(std::uint32_t item);
   void resend(std::uint32_t item);
@@ -146,6 +148,7 @@ class Client {
   std::int64_t next_step_ = 0;  // the furthest of the clocks that servers have of this worker
   double learning_rate_ = 0;
   bool is_pushing_ = false;
+  bool is_torn_ = false;  // a step, for good
   int staleness_bound_ = 0;
   Delays delays_;
   const int exceptions_ = std::uncaught_exceptions();

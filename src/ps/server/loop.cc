@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/copy.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "ps/server/state_file.h"
@@ -139,7 +140,7 @@ void ServerLoop::save() {
 }
 
 // Tells jobs apart, and does not tell the secret.
-std::uint64_t ServerLoop::job() const { return std::hash<std::string>{}(options_.secret); }
+std::uint64_t ServerLoop::job() const { return fnv1a(options_.secret); }
 
 void ServerLoop::take_note(Group& group) {
   if (group.take_change() && !changed_) changed_ = Clock::now();

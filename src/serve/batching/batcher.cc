@@ -57,22 +57,12 @@ class Batcher::Impl {
 };
 
 Batcher::Batcher(const BatcherOptions& options, Run run)
-    : impl_(std::make_shared<Impl>(options, std::move(run))) {
-  for (int i = 0; i < options.instances; ++i)
-    threads_.emplace_back([impl = impl_] { impl->serve(); });
-  threads_.emplace_back([impl = impl_] { impl->watch(); });
+    : impl_(std::make_shared<Impl>(options, std::move(run))), threads_([this] { impl_->end(); }) {
+  for (int i = 0; i < options.instances; ++i) threads_.start([impl = impl_] { impl->serve(); });
+  threads_.start([impl = impl_] { impl->watch(); });
 }
 
-Batcher::~Batcher() {
-  impl_->end();
-  for (auto& thread : threads_) {
-    if (thread.get_id() == std::this_thread::get_id()) {
-      thread.detach();
-    } else {
-      thread.join();
-    }
-  }
-}
+Batcher::~Batcher() = default;
 
 void Batcher::submit(Rows rows, Done done, Admission admission) {
   impl_->submit(std::move(rows), std::move(done), admission);

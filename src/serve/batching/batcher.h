@@ -6,9 +6,9 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "base/thread_group.h"
 #include "serve/model/codec.h"
 
 namespace sullae::serve {
@@ -67,7 +67,7 @@ class Batcher {
   class Impl;
   // Also its threads': the last request that uses this object can be answered in one of them.
   std::shared_ptr<Impl> impl_;
-  std::vector<std::thread> threads_;
+  ThreadGroup threads_;
 };
 
 }  // namespace sullae::serve

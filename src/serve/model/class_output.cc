@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include "base/request_error.h"
@@ -57,7 +58,12 @@ const InferTensor& only_input(const InferRequest& request, const std::string& na
       given += fmt::format("{}'{}'", given.empty() ? "" : ", ", input.name);
     refuse(fmt::format("expected one input, '{}', got {}", name, given.empty() ? "none" : given));
   }
-  return request.inputs[0];
+  const InferTensor& input = request.inputs[0];
+  if (input.datatype == Datatype::bytes && input.shape.size() > 1 &&
+      element_count(input.shape, name) != static_cast<std::size_t>(input.shape[0]))
+    refuse(fmt::format("input '{}': expected one element for each row, got [{}]", name,
+                       fmt::join(input.shape, ", ")));
+  return input;
 }
 
 }  // namespace sullae::serve

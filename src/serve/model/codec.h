@@ -70,7 +70,8 @@ std::unique_ptr<Codec> make_image_codec(const train::ModelDescription& descripti
 std::unique_ptr<Codec> make_tensor_codec(std::vector<TensorSignature> inputs,
                                          std::vector<TensorSignature> outputs, bool batched);
 
-/// The input called `name`, and the only one. Throws RequestError (invalid).
+/// The input called `name`, and the only one, a text or an image a row where it is BYTES. Throws
+/// RequestError (invalid).
 const InferTensor& only_input(const InferRequest& request, const std::string& name);
 
 /// Of a tensor in the host's memory, in order.

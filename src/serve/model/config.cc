@@ -70,18 +70,22 @@ class Reader : private TomlFile {
            d.numbers["normalise"] = truth(n) ? 1 : 0;
          }},
         {"image_size", integer_into(d.numbers["image-size"], 1, 1 << 14)},
-        {"channels", integer_into(d.numbers["channels"], 1, 3)},
+        {"channels",
+         [&](auto& n) {
+           d.numbers["channels"] = channels(n);
+         }},
         {"centre_share",
          [&](auto& n) {
-           d.numbers["centre-share"] = number(n);
+           d.numbers["centre-share"] = positive(n, 1);
          }},
         {"mean",
          [&](auto& n) {
-           d.mean = numbers(n);
+           for_channels(n, d.mean, [&](const auto& value) { return number(value); });
          }},
         {"deviation",
          [&](auto& n) {
-           d.deviation = numbers(n);
+           for_channels(n, d.deviation,
+                        [&](const auto& value) { return positive(value, kLargest); });
          }},
     };
     apply(table, settings);
@@ -97,13 +101,27 @@ class Reader : private TomlFile {
   }
 
  private:
-  std::vector<double> numbers(const toml::node& node) const {
+  static constexpr double kLargest = 1e9;
+
+  double positive(const toml::node& node, double most) const {
+    const double value = number(node);
+    if (!(value > 0 && value <= most))
+      expect(node, fmt::format("a number above 0{}",
+                               most < kLargest ? fmt::format(", {} at most", most) : ""));
+    return value;
+  }
+  double channels(const toml::node& node) const {
+    const auto value = integer(node, 1, 3);
+    if (value == 2) expect(node, "1 (grey) or 3 (red, green and blue)");
+    return static_cast<double>(value);
+  }
+  template <class Read>
+  void for_channels(const toml::node& node, std::vector<double>& values, Read read) const {
     const auto* array = node.as_array();
-    if (array == nullptr || array->empty() || array->size() > 3)
-      fail(node, "expected a list of one to three numbers");
-    std::vector<double> values;
-    for (const auto& value : *array) values.push_back(number(value));
-    return values;
+    if (array == nullptr || (array->size() != 1 && array->size() != 3))
+      expect(node, "a list of three numbers, for red, green and blue, or of one for all");
+    values.clear();
+    for (const auto& value : *array) values.push_back(read(value));
   }
   std::string device(const toml::node& node) const {
     auto value = text(node);
@@ -171,9 +189,8 @@ class Reader : private TomlFile {
       expect_keys(*table, {"instance", "expect", "tolerance"});
       GoldenRequest request{.instance = to_json(*table->get("instance")),
                             .expect = to_json(*table->get("expect"))};
-      constexpr double kLargestTolerance = 1e9;
       if (const auto* tolerance = table->get("tolerance"))
-        request.tolerance = number(*tolerance, 0, kLargestTolerance);
+        request.tolerance = number(*tolerance, 0, kLargest);
       config_.golden.push_back(std::move(request));
     }
   }

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <sstream>
+#include <map>
+#include <string_view>
 
 #include "base/file.h"
+#include "base/split.h"
 #include "repository/publish.h"
 #include "repository/versions.h"
 #include "serve/protocol/predict.h"
@@ -27,13 +29,21 @@ std::vector<std::string> read_lines(const fs::path& version, const std::string& 
     throw InputError(fmt::format("'{}': expected a file of the model", name));
   if (!fs::exists(file)) file = version.parent_path() / name;
   constexpr std::size_t kMostBytes = std::size_t{256} << 20;
-  std::istringstream stream(read_file(file, kMostBytes));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    lines.push_back(line);
+  return lines_of(read_file(file, kMostBytes));
+}
+
+std::vector<std::string> read_classes(const fs::path& version, const std::string& name) {
+  auto classes = read_lines(version, name);
+  std::map<std::string_view, std::size_t> lines;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto [first, is_new] = lines.emplace(classes[i], i);
+    if (!is_new)
+      throw InputError(
+          fmt::format("{}: line {}: '{}' is the name of line {}, too: expected one "
+                      "for each class",
+                      name, i + 1, classes[i], first->second + 1));
   }
-  return lines;
+  return classes;
 }
 
 fs::path model_file_of(const fs::path& version) {
@@ -163,7 +173,7 @@ void Model::configure(const fs::path& file, std::vector<TensorSignature> inputs)
   expect_fitting_config(config_, file.parent_path().parent_path() / repository::kModelConfig);
   auto description = config_.description;
   if (!config_.classes_file.empty())
-    description.classes = read_lines(file.parent_path(), config_.classes_file);
+    description.classes = read_classes(file.parent_path(), config_.classes_file);
   if (config_.preprocessing == Preprocessing::text) {
     if (config_.vocabulary_file.empty())
       throw InputError(fmt::format("{}: preprocessing = \"text\" needs vocabulary = \"FILE\"",

@@ -45,10 +45,6 @@ InferTensor to_tensor(const TensorSignature& input, const json& value, const Cod
   if (tensor.datatype == Datatype::bytes && tensor.shape.size() > 1 && codec.decodes_slowly())
     tensor.datatype = Datatype::fp32;
   check_shape(value, tensor);
-  if (tensor.datatype == Datatype::bytes && tensor.shape.size() > 1 &&
-      element_count(tensor.shape, input.name) != static_cast<std::size_t>(tensor.shape[0]))
-    refuse(fmt::format("input '{}': expected a text for each row, got [{}]", input.name,
-                       fmt::join(tensor.shape, ", ")));
   append_elements(value, tensor);
   check_element_count(tensor);
   return tensor;

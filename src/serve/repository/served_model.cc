@@ -275,4 +275,21 @@ void ServedModel::forget_refusals() {
   keep_state();
 }
 
+void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
+  std::int64_t newest = 0;
+  for (const std::int64_t number : keep) {
+    if (entries_[number].version && is_promoted(number)) newest = number;
+  }
+  // Where nothing else is ready, a version that is not wanted any more is better than none.
+  if (newest != 0 && newest != serving_) answer_with(newest);
+}
+
+void ServedModel::answer_with(std::int64_t number) {
+  log::info("model {}: version {} answers now{}", name_, number,
+            serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
+  serving_ = number;
+  unpromoted_.erase(number);
+  if (canary_ == number) canary_percent_ = 0;
+}
+
 }  // namespace sullae::serve

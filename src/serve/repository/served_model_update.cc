@@ -82,8 +82,7 @@ std::set<std::int64_t> ServedModel::candidates(const std::set<std::int64_t>& fou
   return numbers;
 }
 
-// What others are newer than: the version that answers, or where none does yet, the one that did
-// when the server ended.
+// What others are newer than: the version that answers, or did when the server ended.
 std::int64_t ServedModel::reference(const std::set<std::int64_t>& numbers) const {
   if (serving_ > 0) return serving_;
   return numbers.contains(answered_before_) ? answered_before_ : 0;
@@ -139,8 +138,7 @@ std::vector<std::shared_ptr<Version>> ServedModel::update(bool at_once) {
                               : "");
   forget_changed(found);
   tell_changed();
-  // Until nothing is left to load: where the newest version is refused, the one before it is
-  // wanted.
+  // Until nothing is left to load: where the newest is refused, the one before it is wanted.
   std::set<std::int64_t> tried;
   for (auto number = next_to_load(found, tried); number > 0; number = next_to_load(found, tried)) {
     tried.insert(number);
@@ -333,23 +331,6 @@ std::pair<std::unique_lock<std::mutex>, bool> ServedModel::make_ready(std::int64
             entry.version->model().platform(),
             std::chrono::duration<double>(Clock::now() - start).count());
   return {std::move(lock), true};
-}
-
-void ServedModel::choose_default(const std::set<std::int64_t>& keep) {
-  std::int64_t newest = 0;
-  for (const std::int64_t number : keep) {
-    if (entries_[number].version && is_promoted(number)) newest = number;
-  }
-  // Where nothing else is ready, a version that is not wanted any more is better than none.
-  if (newest != 0 && newest != serving_) answer_with(newest);
-}
-
-void ServedModel::answer_with(std::int64_t number) {
-  log::info("model {}: version {} answers now{}", name_, number,
-            serving_ > 0 ? fmt::format(", instead of {}", serving_) : "");
-  serving_ = number;
-  unpromoted_.erase(number);
-  if (canary_ == number) canary_percent_ = 0;
 }
 
 }  // namespace sullae::serve

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +14,7 @@
 #include "online/config.h"
 #include "online/lock.h"
 #include "repository/publish.h"
+#include "repository/versions.h"
 #include "sullae/error.h"
 
 namespace sullae::serve {
@@ -24,6 +27,12 @@ constexpr std::int64_t kMostRounds = 1000;
 
 std::int64_t waiting_in(const online::ModelStore& store) {
   return store.examples.count_since(store.rounds.attempted_revision()).first;
+}
+
+bool has_checkpoint(const std::filesystem::path& model) {
+  return std::ranges::any_of(repository::versions_in(model), [&](std::int64_t version) {
+    return std::filesystem::exists(model / std::to_string(version) / repository::kModelFile);
+  });
 }
 
 }  // namespace
@@ -51,6 +60,12 @@ http::Response OnlineApi::call(const std::string& model, const std::string& auth
     throw RequestError(Refusal::conflict,
                        fmt::format("model '{}' does not learn: [online] in {} has enabled = false",
                                    model, file.string()));
+  if (!has_checkpoint(stores_.directory_of(model)))
+    throw RequestError(
+        Refusal::conflict,
+        fmt::format("model '{}' does not learn: no version of it is a checkpoint ({}), "
+                    "and TorchScript modules are not trained further",
+                    model, repository::kModelFile));
   const auto number = stores_.of(model)->rounds.call(author);
   return http::json_response(
       {{"call", number}, {"running", online::OnlineLock::is_held(stores_.directory_of(model))}});

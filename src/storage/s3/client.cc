@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/number.h"
 #include "base/percent.h"
 #include "storage/s3/xml.h"
 
@@ -72,6 +73,14 @@ std::string S3Client::header(const HttpResponse& answer, const char* name,
   if (found == answer.headers.end())
     throw Error(fmt::format("{}: the answer has no {}", name_of(path), name));
   return found->second;
+}
+
+std::uint64_t S3Client::length(const HttpResponse& answer, const std::string& path) const {
+  const auto text = header(answer, "content-length", path);
+  const auto bytes = number_in<std::uint64_t>(text);
+  if (!bytes)
+    throw Error(fmt::format("{}: the answer's content-length is '{}'", name_of(path), text));
+  return *bytes;
 }
 
 void S3Client::fail(const std::string& path, const HttpResponse& answer) {

@@ -49,6 +49,8 @@ class S3Client {
   /// "s3://bucket/path", for messages.
   std::string name_of(const std::string& path) const;
   std::string header(const HttpResponse& answer, const char* name, const std::string& path) const;
+  /// Its content-length.
+  std::uint64_t length(const HttpResponse& answer, const std::string& path) const;
 
  private:
   /// Where the bucket is.

@@ -48,7 +48,7 @@ std::string send_part(S3Client& client, const std::string& path, const std::stri
 std::optional<std::uint64_t> size_of(S3Client& client, const std::string& path) {
   const HttpResponse answer = client.send({.method = "HEAD", .path = path});
   if (!answer.ok()) return std::nullopt;
-  return std::stoull(client.header(answer, "content-length", path));
+  return client.length(answer, path);
 }
 
 void end_upload(S3Client& client, const std::string& path, const std::string& id,

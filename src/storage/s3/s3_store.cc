@@ -26,7 +26,7 @@ class S3Store final : public Store {
       const HttpResponse answer = client_.send({.method = "HEAD", .path = path});
       if (answer.ok()) {
         return Status{.is_folder = false,
-                      .bytes = std::stoull(client_.header(answer, "content-length", path)),
+                      .bytes = client_.length(answer, path),
                       .version = client_.header(answer, "etag", path)};
       }
       // Who may not list a bucket is told 403 of what is not there; an answer to HEAD has no words,
@@ -86,7 +86,8 @@ class S3Store final : public Store {
   }
 
   void remove(const std::string& path) override {
-    std::vector<std::string> keys = {path};
+    std::vector<std::string> keys;
+    if (!path.empty()) keys.push_back(path);  // else it is the bucket
     collect(path, keys);
     for (const auto& key : keys) {
       const HttpResponse answer = client_.send({.method = "DELETE", .path = key});

@@ -1,17 +1,15 @@
 #include "storage/webhdfs/webhdfs_store.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 #include <type_traits>
 #include <utility>
 
 #include "base/environment.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/percent.h"
 #include "storage/http.h"
@@ -137,10 +135,8 @@ class WebHdfsStore final : public Store {
   void write(const std::string& path, int fd, std::uint64_t bytes) override {
     const auto slash = path.rfind('/');
     const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-    static std::atomic<unsigned> count = 0;
     const std::string temporary =
-        fmt::format("{}.{}.tmp-{:08x}-{}-{}", folder, path.substr(folder.size()),
-                    std::random_device{}(), ::getpid(), count++);
+        fmt::format("{}.{}{}", folder, path.substr(folder.size()), temporary_suffix());
     const auto make = [&] {
       // The name node says where the data go, each time.
       const HttpResponse where = http_.send(

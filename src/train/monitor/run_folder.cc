@@ -3,41 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
-#include "base/toml.h"
 #include "sullae/error.h"
+#include "train/configuration.h"
 #include "train/monitor/scalars.h"
 
 namespace sullae::train {
 namespace {
 
-std::string text_of(const toml::node& node) {
-  if (const auto* const text = node.as_string()) return text->get();
-  if (const auto* const number = node.as_floating_point()) return fmt::format("{}", number->get());
-  std::ostringstream text;
-  node.visit([&](const auto& value) { text << value; });
-  return text.str();
-}
-
-// "batch-size" and "60" of a configuration. Where files are says nothing of a run.
-std::map<std::string, std::string> settings_of(const Report& report) {
+std::map<std::string, std::string> settings_in(const Report& report) {
   std::map<std::string, std::string> settings{{"recipe", report.recipe},
                                               {"data", report.data},
                                               {"ranks", std::to_string(report.world_size)},
                                               {"threads", std::to_string(report.threads)},
                                               {"parameters", std::to_string(report.parameters)}};
-  try {
-    const toml::table table = toml::parse(report.configuration);
-    for (const auto& [key, value] : table) settings.emplace(key.str(), text_of(value));
-  } catch (const toml::parse_error&) {
-    // A program's own words, which need be no TOML.
-    settings["configuration"] = report.configuration;
-  }
-  for (const char* const where :
-       {"run-dir", "report", "tensorboard-dir", "metrics-file", "checkpoint-dir", "timeline"})
-    settings.erase(where);
+  // A program's own words need be no TOML.
+  settings.merge(
+      settings_of(report.configuration)
+          .value_or(std::map<std::string, std::string>{{"configuration", report.configuration}}));
+  leave_out_places(settings);
   return settings;
 }
 
@@ -45,7 +30,7 @@ std::map<std::string, std::string> settings_of(const Report& report) {
 
 void RunFolder::started(const Report& report) {
   tested_ = report.tested;
-  description_ = {.settings = settings_of(report), .ranks = report.world_size};
+  description_ = {.settings = settings_in(report), .ranks = report.world_size};
   if (log_) return write([&] { log_->describe(description_); });
   open(earlier_);
 }

@@ -166,9 +166,10 @@ class MlpRecipe final : public DigitsRecipe {
   std::string name() const override { return "mlp"; }
   std::string summary() const override { return "handwritten digits, a multilayer perceptron"; }
   std::vector<ExtraOption> extra_options() const override {
-    return {{"hidden-size", 512, "Units of the first hidden layer; each next one has half as many"},
-            {"hidden-layers", 2, "Hidden layers"},
-            {"dropout", 0.2, "Part of the hidden units dropped in training"}};
+    return {
+        {"hidden-size", 512, "Units of the first hidden layer; each next one has half as many"},
+        {"hidden-layers", 2, "Hidden layers", ExtraOption::Takes::count_or_0},
+        {"dropout", 0.2, "Part of the hidden units dropped in training", ExtraOption::Takes::part}};
   }
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
     MlpOptions model{.hidden = {}, .dropout = description.number("dropout")};

@@ -219,10 +219,14 @@ class ResNetRecipe final : public Recipe {
     return options;
   }
   std::vector<ExtraOption> extra_options() const override {
-    return {{"image-size", 0, "Pixels of a side; 0: as they are up to 64, else 224"},
-            {"classes", 0, "Classes; 0: as many as the data names"},
-            {"half-size-epochs", 0, "First epochs with images of half the size, which are faster"},
-            {"zero-init-residual", 1, "1: the last norm of each residual block starts at 0"}};
+    using Takes = ExtraOption::Takes;
+    return {
+        {"image-size", 0, "Pixels of a side; 0: as they are up to 64, else 224", Takes::count_or_0},
+        {"classes", 0, "Classes; 0: as many as the data names", Takes::count_or_0},
+        {"half-size-epochs", 0, "First epochs with images of half the size, which are faster",
+         Takes::count_or_0},
+        {"zero-init-residual", 1, "1: the last norm of each residual block starts at 0",
+         Takes::truth}};
   }
   std::shared_ptr<torch::nn::Module> model(const ModelDescription& description) const override {
     return std::make_shared<ResNetImpl>(network_options(depth_, description));

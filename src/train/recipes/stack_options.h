@@ -17,7 +17,8 @@ inline std::vector<ExtraOption> stack_options(const TransformerStack& defaults) 
            "Numbers in the vector of a piece, and between layers"},
           {"heads", static_cast<double>(defaults.heads), "Heads of each layer's attention"},
           {"layers", static_cast<double>(defaults.layers), "Layers"},
-          {"dropout", defaults.dropout, "Part of each layer's results dropped in training"}};
+          {"dropout", defaults.dropout, "Part of each layer's results dropped in training",
+           ExtraOption::Takes::part}};
 }
 
 inline TransformerStack stack_of(const ModelDescription& description) {

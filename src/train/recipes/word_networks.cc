@@ -22,9 +22,11 @@ void learn_words(const std::vector<data::LabelledText>& texts, ModelDescription&
 std::vector<ExtraOption> word_options(TextKind kind) {
   const bool english = kind == TextKind::english;
   return {{"min-count", english ? 2.0 : 1.0,
-           "Words that occur less often in the training texts are unknown"},
+           "Words that occur less often in the training texts are unknown",
+           ExtraOption::Takes::count_or_0},
           {"normalise", english ? 1.0 : 0.0,
-           "1: English words in lower case, punctuation apart; 0: cut at white space alone"}};
+           "1: English words in lower case, punctuation apart; 0: cut at white space alone",
+           ExtraOption::Takes::truth}};
 }
 
 TextModelOptions model_options(const ModelDescription& description) {
@@ -49,7 +51,8 @@ class LstmNetwork final : public TextNetwork {
     options.insert(
         options.end(),
         {{"embedding-size", 300, "Numbers in a word's vector"},
-         {"dropout", 0.3, "Part of the vectors and of the last state dropped in training"},
+         {"dropout", 0.3, "Part of the vectors and of the last state dropped in training",
+          ExtraOption::Takes::part},
          {"max-words", 64, "Words of a text beyond this many are ignored"},
          {"hidden-size", 300, "Cells of each layer of the LSTM"},
          {"layers", 1, "Layers of the LSTM"}});
@@ -107,11 +110,13 @@ class BagNetwork final : public TextNetwork {
 
   std::vector<ExtraOption> extra_options() const override {
     auto options = word_options(TextKind::english);
-    options.insert(options.end(),
-                   {{"embedding-size", 100, "Numbers in a word's vector"},
-                    {"dropout", 0.5, "Part of the mean vector dropped in training"},
-                    {"max-words", 256, "Words of a text beyond this many are ignored"},
-                    {"word-pairs", 200000, "Vectors for pairs of neighbouring words; 0 for none"}});
+    options.insert(
+        options.end(),
+        {{"embedding-size", 100, "Numbers in a word's vector"},
+         {"dropout", 0.5, "Part of the mean vector dropped in training", ExtraOption::Takes::part},
+         {"max-words", 256, "Words of a text beyond this many are ignored"},
+         {"word-pairs", 200000, "Vectors for pairs of neighbouring words; 0 for none",
+          ExtraOption::Takes::count_or_0}});
     return options;
   }
 

@@ -25,6 +25,8 @@ using MasterWeights = std::map<std::string, torch::Tensor>;
 /// A checkpoint that rank 0 has found.
 struct LoadedCheckpoint {
   std::filesystem::path file;  ///< on rank 0
+  /// On rank 0: how the training goes on otherwise than it began; see configuration.h.
+  std::string changed_settings;
   /// Made on every rank, of the whole model. On rank 0 it has the checkpoint's state, as the model
   /// has its weights. Null where the update is no GatheredUpdate, and loads the model itself.
   std::unique_ptr<torch::optim::Optimizer> optimizer;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/own_thread.h"
 #include "base/stall_warning.h"
@@ -87,7 +88,7 @@ MPI_Comm make_group(const TransportOptions& options) {
       MPI_Group_incl(world, static_cast<int>(options.ranks.size()), options.ranks.data(), &members),
       "choosing ranks");
   // Channels of several process sets may be made at the same time by different threads.
-  const int tag = static_cast<int>(std::hash<std::string>{}(options.name) & 0x7fff);
+  const int tag = static_cast<int>(fnv1a(options.name) & 0x7fff);
   check(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &communicator),
         "making a communicator");
   MPI_Group_free(&members);

@@ -122,6 +122,10 @@ long long Store::add(std::string_view key, long long delta, const Deadline& dead
 std::string Store::request(char command, std::string_view name, std::string_view value,
                            const Deadline& deadline) {
   const std::string key = prefix_ + std::string(name);
+  if (key.size() > store_protocol::kMaxKeyBytes || value.size() > store_protocol::kMaxValueBytes)
+    throw InputError(fmt::format(
+        "the rendezvous store: a key of {} and a value of {} bytes: expected at most {} and {}",
+        key.size(), value.size(), store_protocol::kMaxKeyBytes, store_protocol::kMaxValueBytes));
   const std::lock_guard lock(mutex_);
   const RequestHeader header{static_cast<store_protocol::Command>(command),
                              static_cast<std::uint32_t>(key.size()),

@@ -31,5 +31,16 @@ TEST_F(SlurmTest, ThreeJobsRunAtOnceAndShareNothing) {
   }
 }
 
+// At once, where all its nodes are one submission's; else when it has asked for some.
+TEST_F(SlurmTest, WhatSlurmRefusesIsNamed) {
+  EXPECT_TRUE(
+      contains(error_of({"submit", "--nodes", "1", "--engine-option=--partition=nope", "true"}),
+               "the cluster has no partition 'nope'"));
+  const auto job = submit({"--name", "x", "--min-nodes", "1", "--max-nodes", "2",
+                           "--engine-option=--gres=gpu:4", "true"});
+  const auto failed = wait_for_state(job, "failed");
+  EXPECT_TRUE(contains(failed.dump(), "Slurm refuses the job")) << failed.dump();
+}
+
 }  // namespace
 }  // namespace sullae::cluster

@@ -16,6 +16,19 @@ TEST_F(BeginningsAndEnds, AMistakeAtTheStartIsTold) {
   EXPECT_TRUE(contains(failure_, "worker 1 on a ended with exit code 2 before it was ready"));
 }
 
+TEST_F(BeginningsAndEnds, AKillAtTheStartIsNoMistakeUnlessItGoesOn) {
+  begin({.start = 1, .min_ranks = 1, .max_ranks = 1}, {{"a", 1}});
+  for (int worker = 0; worker < 3; ++worker) {
+    ended(worker, Ending::killed, "was killed by signal 9 (Killed)");
+    EXPECT_EQ(failure_, "");
+    pass(Milliseconds{1000 << worker});
+    ASSERT_EQ(started_.size(), static_cast<std::size_t>(worker + 2));
+  }
+  EXPECT_TRUE(contains(notes_.front(), "before it was ready; another one starts in 1 s"));
+  ended(3, Ending::killed, "was killed by signal 9 (Killed)");
+  EXPECT_TRUE(contains(failure_, "worker 3 on a was killed by signal 9 (Killed) before it was"));
+}
+
 TEST_F(BeginningsAndEnds, AnEndBeforeTheBeginningIsAFailure) {
   begin({.start = 1, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);

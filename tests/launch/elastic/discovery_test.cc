@@ -42,6 +42,11 @@ TEST(Discovery, NoTurnWaitsForTheScript) {
   });
 }
 
+TEST(Discovery, WhoPrintsWithoutEndIsStopped) {
+  EXPECT_TRUE(contains(error_of([] { Discovery("yes localhost").first(); }),
+                       "'yes localhost' has printed more than 1 MiB: expected a host a line"));
+}
+
 TEST(Discovery, OfNoHostsIsNone) {
   EXPECT_TRUE(contains(error_of([] { Discovery("true").first(); }), "'true' names no host"));
 }

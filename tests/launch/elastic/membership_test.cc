@@ -254,6 +254,29 @@ TEST_F(Members, WhoDoesNotComeOutOfAFailedWorldIsStopped) {
   EXPECT_EQ(workers(), (Workers{1}));
 }
 
+// Not for as long as others may be waited for.
+TEST_F(Members, WhoStaysInAFailedWorldIsToldOfAndStoppedSoon) {
+  begin({.start = 3, .min_ranks = 1, .max_ranks = 3, .timeout = Milliseconds{1'000'000}},
+        {{"a", 3}});
+  for (const int worker : {0, 1, 2}) ready(worker);
+  ended(0, Ending::killed);
+  pass(Milliseconds{100'000});  // a step may take its time where nobody has the state
+  EXPECT_TRUE(stopped_.empty());
+  ready(1);
+  pass(Milliseconds{5000});
+  ASSERT_FALSE(notes_.empty());
+  EXPECT_EQ(
+      notes_.back(),
+      "worker 2 on a has not come out of the world that has failed: waiting for it, 55 s more "
+      "at most");
+  pass(Milliseconds{54'000});
+  EXPECT_TRUE(stopped_.empty());
+  pass(Milliseconds{1000});
+  EXPECT_EQ(stopped_, (Workers{2}));
+  ended(2, Ending::left);
+  EXPECT_EQ(workers(), (Workers{1}));
+}
+
 TEST_F(Members, WhoComesOutAfterTheEndIsStopped) {
   begin({.start = 2, .min_ranks = 1, .max_ranks = 2}, {{"a", 2}});
   ready(0);

@@ -96,5 +96,33 @@ TEST_F(ShardedCheckpoint, MayBeOneProcesss) {
   expect_same(again, expected, "again");
 }
 
+// Whose tensors were parts of larger ones, which files hold with their gaps.
+TEST_F(ShardedCheckpoint, MayHaveGaps) {
+  {
+    Net net;
+    const torch::NoGradGuard guard;
+    for (auto* linear : {&net->one, &net->two}) {
+      auto& weight = (*linear)->weight;
+      const auto wider = torch::full({weight.size(0), weight.size(1) + 3}, 7.F);
+      const auto part = wider.narrow(1, 1, weight.size(1));
+      part.copy_(weight);
+      weight.set_data(part);
+    }
+    const auto optimizer = kMakers.at("Adam")(trained(net));
+    save_checkpoint(file_, *net, optimizer.get());
+  }
+  const Net expected;
+  run_ranks({.size = 2}, [&](World& world) {
+    Net net;
+    const torch::NoGradGuard guard;
+    for (auto& parameter : net->parameters()) parameter.fill_(9);
+    ShardedOptimizer optimizer(trained(net), kMakers.at("Adam"), {.stage = 1}, world);
+    load_checkpoint(file_, *net, optimizer);
+    for (const auto& item : net->named_parameters())
+      EXPECT_TRUE(torch::equal(item.value(), expected->named_parameters()[item.key()]))
+          << item.key();
+  });
+}
+
 }  // namespace
 }  // namespace sullae::testing

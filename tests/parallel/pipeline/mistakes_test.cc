@@ -47,7 +47,7 @@ TEST(Pipeline, SaysWhatIsWrong) {
     };
     EXPECT_EQ(made({.schedule = "zb"}),
               "pipeline schedule 'zb': expected gpipe, 1f1b or interleaved");
-    EXPECT_EQ(made({.micro_batches = 0}), "Pipeline: 0 micro-batches: expected 1 or more");
+    EXPECT_EQ(made({.micro_batches = 0}), "Pipeline: 0 micro-batches: expected 1 to 131072");
     EXPECT_EQ(made({.tied = {{"0.weight", "9.weight"}}}),
               "Pipeline: tied parameter '9.weight': no stage has it");
     EXPECT_EQ(made({.tied = {{"0.weight"}}}),

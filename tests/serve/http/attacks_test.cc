@@ -273,6 +273,7 @@ TEST_F(Attacks, WhatWaitsForALockOnTheSamplesStopsNoReader) {
   auto http = client();
   wait_until([&] { return http.get("/v1/models/m").json()["model_version_status"].size() == 2; });
   http.post("/v1/models/m/examples", json{{"examples", {{{"text", "a"}, {"label", "good"}}}}});
+  put_text(model_ / "9" / "model.ckpt", "what learns, or would");
   online::Database other(model_ / "examples.db");
   std::vector<std::unique_ptr<HttpClient>> waiting;
   {

@@ -340,6 +340,9 @@ TEST_F(ModelTest, ClassesAndSettingsThatDoNotFitAreRefused) {
   };
   put_text(folder / "classes.txt", "bad\nfair\ngood\n");
   EXPECT_EQ(error(), "the model returned scores of 2 classes, and there are names for 3");
+  put_text(folder / "classes.txt", "\xef\xbb\xbfgood\r\nbad\r\ngood\r\n");
+  EXPECT_EQ(error(),
+            "classes.txt: line 3: 'good' is the name of line 1, too: expected one for each class");
   put_text(folder / "config.toml", std::string("preprocessing = \"text\"\nvocabulary = "
                                                "\"words.txt\"\n") +
                                        kConstantConfig);
@@ -377,7 +380,10 @@ TEST(ModelConfig, SaysWhatIsWrongAndWhere) {
       {"[[inputs]]\nname = \"x\"", "expected a table with name, datatype and shape"},
       {"[[inputs]]\nname = \"x\"\ndatatype = \"F\"\nshape = [1]", "datatype 'F' is not known"},
       {"[[golden]]\ninstance = 3", "expected a table with instance and expect"},
-      {"mean = []", "expected a list of one to three numbers"},
+      {"mean = [0, 1]", "mean: expected a list of three numbers, for red, green and blue"},
+      {"deviation = [0]", "deviation: expected a number above 0"},
+      {"centre_share = 2", "centre_share: expected a number above 0, 1 at most"},
+      {"channels = 2", "channels: expected 1 (grey) or 3"},
       {"max_queue_delay_microseconds = 1000\ntimeout_milliseconds = 1",
        "line 1: a request waits for others for 1000 us, and 1 ms at most for its answer"},
       {"a = [", "line 1"},

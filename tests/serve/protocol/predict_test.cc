@@ -97,9 +97,11 @@ TEST(Predict, SaysWhatIsWrong) {
       error_of([] { predict_request(json::parse(R"({"instances": [{"b64": "*"}]})"), *texts()); }),
       "is no base64"));
   EXPECT_EQ(error_of([] {
-              predict_request(json::parse(R"({"instances": [["good", "film"]]})"), *texts());
+              const auto request =
+                  predict_request(json::parse(R"({"instances": [["good", "film"]]})"), *texts());
+              texts()->decode(request);
             }),
-            "input 'text': expected a text for each row, got [1, 2]");
+            "input 'text': expected one element for each row, got [1, 2]");
   const auto one = predict_request(json::parse(R"({"instances": [["good film"]]})"), *texts());
   EXPECT_EQ(texts()->decode(one).count, 1);
 }

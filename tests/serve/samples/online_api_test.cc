@@ -198,7 +198,12 @@ TEST_F(OnlineApiTest, SaysWhatIsWrong) {
   EXPECT_EQ(http.ask("POST", "/v1/models/texts/online", "", token).status, 405);
   put_text(std::filesystem::path(repository_) / "texts" / "config.toml",
            "[online]\nenabled = false\n");
-  EXPECT_EQ(start({}).post("/v1/models/texts:train", std::string()).status, 409);
+  put_text_model(std::filesystem::path(repository_) / "script");
+  auto served = start({});
+  EXPECT_EQ(served.post("/v1/models/texts:train", std::string()).status, 409);
+  const auto script = served.post("/v1/models/script:train", std::string());
+  EXPECT_EQ(script.status, 409);
+  EXPECT_TRUE(contains(script.body, "TorchScript modules are not trained further")) << script.body;
   const auto ranks =
       run_program({sullae_program(), "serve", repository_, "--online", "--online-ranks", "none"});
   EXPECT_EQ(ranks.exit_code, 2);
