@@ -117,9 +117,10 @@ class _DistributedOptimizer(torch.optim.Optimizer if TYPE_CHECKING else object):
 
     def _is_distributed(self) -> bool:
         if self._process_set is not None and self._gradients is None:
+            if self._world is None:
+                raise Error("DistributedOptimizer: in an elastic job it is used in what elastic.run calls, which makes it for a world")
             raise Error(
-                "DistributedOptimizer: is made for no world yet: elastic.run does that in an elastic job; where a world failed "
-                "meanwhile call world_changed(), on every rank of the next"
+                "DistributedOptimizer: the world failed while this was made for it: call world_changed(), on every rank of the next"
             )
         return self._process_set is not None
 
