@@ -4,10 +4,11 @@
 #include <set>
 #include <utility>
 
+#include "base/log.h"
 #include "base/percent.h"
 #include "base/utf8.h"
-#include "cluster/job_folder.h"
 #include "runs/record.h"
+#include "sullae/error.h"
 
 namespace sullae::dashboard {
 namespace {
@@ -45,6 +46,19 @@ std::shared_ptr<const Contents> Catalogue::known_contents() const {
   return contents_;
 }
 
+// Runs are shown all the same where the folder of jobs cannot be read.
+std::vector<cluster::JobFolder> Catalogue::jobs() {
+  if (!jobs_) return {};
+  try {
+    auto found = cluster::JobFolders(*jobs_).all();
+    has_complained_ = false;
+    return found;
+  } catch (const Error& error) {
+    if (!std::exchange(has_complained_, true)) log::warning("{}", error.what());
+    return {};
+  }
+}
+
 void Catalogue::look_at_folders() {
   const auto begin = Clock::now();
   found_ = look_below(root_);
@@ -55,13 +69,11 @@ void Catalogue::look_at_folders() {
     run_folders_[id_of(name)] = path(name);
     if (jobs_) seen.insert(fs::weakly_canonical(path(name), error));
   }
-  if (jobs_) {
-    for (const auto& job : cluster::JobFolders(*jobs_).all()) {
-      const auto run = job.run();
-      if (!fs::exists(run / runs::kRecordFile, error)) continue;
-      if (!seen.contains(fs::weakly_canonical(run, error)))
-        run_folders_["jobs:" + run.lexically_relative(*jobs_).string()] = run;
-    }
+  for (const auto& job : jobs()) {
+    const auto run = job.run();
+    if (!fs::exists(run / runs::kRecordFile, error)) continue;
+    if (!seen.contains(fs::weakly_canonical(run, error)))
+      run_folders_["jobs:" + run.lexically_relative(*jobs_).string()] = run;
   }
   next_look_ = std::max(begin + kContentsFresh, Clock::now() + 10 * (Clock::now() - begin));
   next_update_ = {};

@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
+#include "cluster/job_folder.h"
 #include "dashboard/folders.h"
 #include "dashboard/run_index.h"
 
@@ -37,6 +39,7 @@ class Catalogue {
  private:
   using Clock = std::chrono::steady_clock;
   void look_at_folders();
+  std::vector<cluster::JobFolder> jobs();
   std::shared_ptr<const Contents> known_contents() const;
 
   std::filesystem::path root_;
@@ -46,6 +49,7 @@ class Catalogue {
   std::map<std::string, std::filesystem::path> run_folders_;
   Clock::time_point next_look_{};
   Clock::time_point next_update_{};
+  bool has_complained_ = false;  // of the folder of jobs
   RunIndex index_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Contents> contents_;
