@@ -64,10 +64,7 @@ class Attempt {
   int run() {
     // The engine begins again what it has preempted, also where that was over.
     if (const auto result = folder_.result(submission_)) return result->exit_code;
-    if (engine_->was_to_go(engine_id_)) {
-      requeue();
-      return kGoesOn;
-    }
+    if (engine_->was_to_go(engine_id_)) return requeue();
     started_ = std::time(nullptr);
     number_ = folder_.begin_attempt();
     append_output_to(folder_.attempt(number_) / "log");
@@ -301,24 +298,24 @@ class Attempt {
                               attempts_of_submission(), job_.attempts, how));
     end_workers();
     if (is_last) return result.exit_code;
-    requeue();
-    return kGoesOn;
+    return requeue();
   }
 
   // An engine that begins this very job again ends this process. One that does not answer is asked
   // again; one that has cancelled the job refuses, and ends this process, too.
-  void requeue() {
+  int requeue() {
     const Deadline deadline(kRequeueLimit, "the limit for putting the job back into the queue");
     for (bool is_queued = false; !deadline.passed();) {
       try {
         if (!is_queued) engine_->requeue(engine_id_);
         is_queued = true;
-        if (!engine_->asks_for_workers()) return;
+        if (!engine_->asks_for_workers()) break;
       } catch (const Error& error) {
         say(error.what());
       }
       std::this_thread::sleep_for(std::chrono::seconds{5});
     }
+    return kGoesOn;
   }
 
   JobFolder folder_;

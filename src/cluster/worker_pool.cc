@@ -196,12 +196,9 @@ void WorkerPool::ask_engine() {
     for (const int nodes : decision.ask) ask_for_workers(nodes);
     refusals_ = 0;
   } catch (const InputError& error) {
-    // What waiting does not mend. How many jobs a user may have is another matter.
-    const std::string why = error.what();
-    const bool may_pass =
-        why.find("olicy") != std::string::npos || why.find("imit") != std::string::npos;
-    if (may_pass || !present.empty() || ++refusals_ < kMostRefusals) throw;
-    fail(why);
+    // What waiting does not mend.
+    if (!present.empty() || ++refusals_ < kMostRefusals) throw;
+    fail(error.what());
   }
 }
 

@@ -4,17 +4,15 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/copy.h"
-
 namespace sullae {
 
 /// `in`, or a copy of it where `out` is the same memory.
 class SendBuffer {
  public:
   SendBuffer(const void* in, const void* out, std::size_t bytes)
-      : copy_(in == out ? bytes : 0), data_(static_cast<const std::byte*>(in)) {
+      : data_(static_cast<const std::byte*>(in)) {
     if (in != out) return;
-    copy_bytes(copy_.data(), in, bytes);
+    copy_.assign(data_, data_ + bytes);
     data_ = copy_.data();
   }
   SendBuffer(const SendBuffer&) = delete;

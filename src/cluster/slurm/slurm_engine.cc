@@ -103,14 +103,9 @@ class SlurmEngine final : public Engine {
     check_options(settings_.sbatch, "cluster.toml, sbatch");
     check_options(submission.job.engine_options, "--engine-option");
     // sbatch --test-only refuses what nodes that are about to stop could run later.
-    const auto options = words(submission);
-    const bool is_elsewhere = std::ranges::any_of(options, [&](const std::string& word) {
-      return word.starts_with("-p") ||
-             (word.starts_with("--partition") && word != partition_option(submission));
-    });
-    if (is_elsewhere) return;
-    const int cpus = submission.job.ranks_per_node * submission.job.cpus_per_rank;
     const auto partition = partition_of(submission);
+    if (last_partition(words(submission)) != partition) return;  // one of the user's own
+    const int cpus = submission.job.ranks_per_node * submission.job.cpus_per_rank;
     int in_partition = 0;
     int fitting = 0;
     std::string name = partition;
@@ -203,7 +198,10 @@ class SlurmEngine final : public Engine {
     if (says("Unable to contact") || says("Connection") || says("establish a configuration source"))
       throw_no_answer(result);
     if (says("invalid partition")) throw no_partition(last_partition(words(submission)));
-    throw InputError("Slurm refuses the job: " + result.errors);
+    const std::string why = "Slurm refuses the job: " + result.errors;
+    // How many jobs a user may have, say, which passes.
+    if (says("olicy") || says("imit")) throw Error(why);
+    throw InputError(why);
   }
 
   InputError no_partition(const std::string& partition) const {
@@ -224,10 +222,6 @@ class SlurmEngine final : public Engine {
       if (word.starts_with("-p") && !is_apart) name = word.substr(2);
     }
     return name;
-  }
-
-  std::string partition_option(const Submission& submission) const {
-    return "--partition=" + partition_of(submission);
   }
 
   std::string partition_of(const Submission& submission) const {
@@ -288,7 +282,7 @@ class SlurmEngine final : public Engine {
         fmt::format("--cpus-per-task={}", has_ranks ? job.ranks_per_node * job.cpus_per_rank : 1),
     };
     const auto partition = partition_of(submission);
-    if (!partition.empty()) words.push_back(partition_option(submission));
+    if (!partition.empty()) words.push_back("--partition=" + partition);
     if (!job.priority.empty() && job.priority != "high" && job.priority != "low")
       words.push_back("--priority=" + job.priority);
     if (job.time) words.push_back("--time=" + format_time_limit(*job.time));

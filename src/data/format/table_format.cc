@@ -117,21 +117,18 @@ DatasetPtr open_table(const std::filesystem::path& path, const DatasetOptions& o
   const auto rows = std::make_shared<FileRows>(std::move(file), std::move(index.rows));
   const auto first = fields_of(*rows, 0, style);
   Columns columns = choose_columns(first, options, label_first, rows->place(0));
-  if (columns.header) {
+  if (columns.header || columns.label) {
+    const auto name_of = [&](std::size_t column) {
+      return columns.header ? fmt::format("'{}'", first[column]) : fmt::to_string(column + 1);
+    };
     std::vector<std::string> texts;
-    for (const std::size_t text : columns.texts) texts.push_back(first[text]);
-    log::info_once("{}: {}, the text {} '{}'", rows->name(),
-                   columns.label ? fmt::format("the label is column '{}'", first[*columns.label])
-                                 : "there is no label",
-                   texts.size() == 1 ? "column" : "columns", fmt::join(texts, "', '"));
-    rows->drop_first();
-  } else if (columns.label) {
-    std::vector<std::size_t> texts;
-    for (const std::size_t text : columns.texts) texts.push_back(text + 1);
-    log::info_once("{}: no row of names: the label is column {}, the text {} {}", rows->name(),
-                   *columns.label + 1, texts.size() == 1 ? "column" : "columns",
-                   fmt::join(texts, ", "));
+    for (const std::size_t text : columns.texts) texts.push_back(name_of(text));
+    log::info_once(
+        "{}: {}{}, the text {} {}", rows->name(), columns.header ? "" : "no row of names: ",
+        columns.label ? "the label is column " + name_of(*columns.label) : "there is no label",
+        texts.size() == 1 ? "column" : "columns", fmt::join(texts, ", "));
   }
+  if (columns.header) rows->drop_first();
   return std::make_shared<TableDataset>(rows, options, style, std::move(columns));
 }
 

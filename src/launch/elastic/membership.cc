@@ -280,13 +280,13 @@ void Membership::wait_for_members(Time now) {
       first ? std::min(abandoned_ + limits_.timeout, std::max(abandoned_, *first) + limits_.others)
             : abandoned_ + limits_.timeout;
   constexpr Milliseconds kSilence{5000};
-  const bool is_told = std::exchange(has_told_who_stays_,
-                                     has_told_who_stays_ || (first && now >= *first + kSilence));
+  const bool is_silence = first && now >= *first + kSilence;
+  const bool tells = is_silence && !std::exchange(has_told_who_stays_, true);
   for (const auto& [id, worker] : workers_) {
     if (worker.phase != Phase::member) continue;
     if (now >= end) {
       stop(id);
-    } else if (has_told_who_stays_ && !is_told) {
+    } else if (tells) {
       actions_.push_back(Note{fmt::format(
           "worker {} on {} has not come out of the world that has failed: waiting for it, {:g} s "
           "more at most",

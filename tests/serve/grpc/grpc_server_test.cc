@@ -303,8 +303,7 @@ TEST_F(GrpcTest, LargeMessagesAreAnsweredToo) {
   }
 }
 
-// As grpc_health_probe and Kubernetes ask: HealthCheckRequest{service = 1} ->
-// HealthCheckResponse{status = 1}.
+// As Kubernetes asks: HealthCheckRequest{service = 1} -> HealthCheckResponse{status = 1}.
 TEST_F(GrpcTest, HealthIsTheUsualServiceAndFollowsReadiness) {
   const auto model = directory_.path() / "m";
   put_text(model / "1" / "model.pt", "no module");
