@@ -248,7 +248,8 @@ class World {
   /// rank to join. Operations without names are counted anew from there on.
   int join() const;
   /// Begins that; the handle's source is the last rank to join. Meanwhile this rank submits nothing
-  /// but what is AsyncOptions::joined_too.
+  /// but what is AsyncOptions::joined_too. Each call is one end that all ranks come to: the n-th of
+  /// one rank waits for the n-th of the others.
   Handle join_async() const;
 
   /// Records what every rank does from here to stop_timeline(), or to the end of the world, in one

@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
+#include "launch/ended_ranks.h"
 #include "launch/job_signals.h"
 #include "ps/endpoints.h"
 #include "sullae/ps/server.h"
@@ -105,8 +106,8 @@ class PsCommand final : public Command {
       std::printf("parameter server at %s\n", server.endpoint().c_str());
       std::fflush(stdout);
     }
-    std::optional<ps::EndedWorkers> ended;
-    if (registers) ended.emplace(registration, [&](int worker) { server.worker_ended(worker); });
+    std::optional<EndedRanks> ended;
+    if (registers) ended.emplace(environment, [&](int worker) { server.worker_ended(worker); });
     std::exception_ptr failed;
     std::atomic<bool> is_over = false;
     std::jthread serving([&] {

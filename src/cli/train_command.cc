@@ -69,7 +69,7 @@ class TrainCommand final : public Command {
         shutdown();
         return 128 + stopped.signal();
       }
-      train::finish_source(choice->options, world);
+      train::finish_source(choice->options, init());  // another world, where ranks have ended
       shutdown();
       return 0;
     }

@@ -81,7 +81,7 @@ void Engine::wait_for_start() {
 
 void Engine::let_start() {
   std::unique_lock lock(mutex_);
-  if (inbox_.empty() && !failed_ && !join_) return;
+  if (inbox_.empty() && !failed_ && joins_.empty()) return;
   changed_.wait_for(lock, kLeaveLimit, [this] { return started_ || ended_; });
 }
 
@@ -128,16 +128,14 @@ void Engine::fail() {
 
 std::shared_ptr<Completion> Engine::join() {
   const std::lock_guard lock(mutex_);
+  auto join = std::make_shared<Completion>();
   if (ended_) {
-    auto failed = std::make_shared<Completion>();
-    failed->finish(ended_);
-    return failed;
+    join->finish(ended_);
+    return join;
   }
-  // Who has joined already waits for the same end.
-  if (latest_join_ && !latest_join_->done()) return latest_join_;
-  latest_join_ = join_ = std::make_shared<Completion>();
+  joins_.push_back(join);
   changed_.notify_all();
-  return join_;
+  return join;
 }
 
 void Engine::run(int log_rank) {
@@ -259,7 +257,7 @@ void Engine::end_failed(const std::exception_ptr& error) {
 
 // With mutex_ held, where nobody else has the turn.
 bool Engine::has_news() const {
-  return !inbox_.empty() || !given_up_.empty() || join_ || failed_ ||
+  return !inbox_.empty() || !given_up_.empty() || (!joins_.empty() && !joining_) || failed_ ||
          (leaving_ && !said_leaving_ && unfinished_ == 0);
 }
 
@@ -271,9 +269,9 @@ void Engine::take_news() {
     if (failed_) negotiator_.fail(what_of(options_.failure->first()));
     for (GivenUp& one : given_up_) negotiator_.give_up(std::move(one));
     given_up_.clear();
-    if (join_ && !joining_) {
-      joining_ = std::move(join_);
-      join_.reset();
+    if (!joins_.empty() && !joining_) {
+      joining_ = std::move(joins_.front());
+      joins_.pop_front();
       negotiator_.join();
     }
     const bool done = !waits() && submissions.empty();
@@ -295,19 +293,18 @@ std::chrono::microseconds Engine::patience() const {
 // Whatever waits here, or comes later, ends with the error.
 void Engine::end_with(const std::exception_ptr& error) {
   auto waiting = negotiator_.take_all();
-  std::shared_ptr<Completion> join;
+  std::deque<std::shared_ptr<Completion>> joins;
   {
     const std::lock_guard lock(mutex_);
     ended_ = error;
     changed_.notify_all();
     for (auto& submission : inbox_) waiting.push_back(std::move(submission));
     inbox_.clear();
-    join = std::move(join_);
+    joins.swap(joins_);
   }
   for (const auto& submission : waiting) submission->completion->finish(error);
-  for (const auto& one : {joining_, join}) {
-    if (one) one->finish(error);
-  }
+  if (joining_) joining_->finish(error);
+  for (const auto& join : joins) join->finish(error);
 }
 
 }  // namespace sullae::engine

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -52,7 +53,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   void fail();
   void work_for(const Completion& completion, Clock::time_point until) override;
   /// Done when every rank has joined; its source is the last one that did. Fails with what ended
-  /// the engine.
+  /// the engine. Who joins again before that does so from the end of the first one on.
   std::shared_ptr<Completion> join();
 
  private:
@@ -112,8 +113,7 @@ class Engine final : public Worker, public std::enable_shared_from_this<Engine> 
   PromptWaits prompt_waits_;
   bool over_ = false;  // no turn comes any more
   std::vector<GivenUp> given_up_;
-  std::shared_ptr<Completion> join_;  // that nobody has heard of yet
-  std::shared_ptr<Completion> latest_join_;
+  std::deque<std::shared_ptr<Completion>> joins_;  // that nobody has heard of yet
   bool started_ = false;
   std::exception_ptr ended_;
   bool failed_ = false;

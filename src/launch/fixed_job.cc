@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 #include <utility>
 
 #include "base/host.h"
+#include "launch/ended_ranks.h"
 #include "launch/hosts.h"
 #include "launch/remote_shell.h"
 #include "transport/joining_keys.h"
@@ -93,12 +95,16 @@ void FixedJob::on_server_ended(RunningAgent& agent, int server, int status) {
 
 // False where it is known. Servers are told, and wait no more.
 bool FixedJob::note_end(int rank) {
-  if (!ended_.insert(rank).second) return false;
+  if (has_ended(rank)) return false;
   --running_;
-  if (options().parameter_servers) {
-    store().set(fmt::format("ps/ended/{}", ended_.size() - 1), fmt::to_string(rank));
-    // The others go on, and may be about to make a world with it.
-    store().set("0/" + joining_key(rank), std::string(kHasEnded));
+  ended_.push_back(rank);
+  if (!options().parameter_servers) return true;
+  const std::size_t others = ended_.size() - 1;
+  store().set(ended_rank_key(others), fmt::to_string(rank));
+  // The others go on, and may be about to make a world with it: that of all, or one of Survivors.
+  for (std::size_t world = 0; world <= others; ++world) {
+    const int number = rank_without(std::span(ended_).first(world), rank);
+    store().set(fmt::format("{}/{}", world, joining_key(number)), std::string(kHasEnded));
   }
   return true;
 }
@@ -120,8 +126,7 @@ void FixedJob::on_host_lost(RunningAgent& agent, const std::string& why) {
   const auto servers = std::exchange(servers_[&agent], {});
   const auto lost =
       std::ranges::count_if(servers, [&](int server) { return living_servers_.erase(server) > 0; });
-  if (servers.empty() &&
-      std::ranges::all_of(ranks, [&](int rank) { return ended_.contains(rank); }))
+  if (servers.empty() && std::ranges::all_of(ranks, [&](int rank) { return has_ended(rank); }))
     return;
   if (!agent.ready && !ending()) throw Error(why);
   const bool is_end = !servers.empty() || needs(agent);

@@ -1,9 +1,11 @@
 // A job of so many ranks, from its start to its end.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "launch/job.h"
 
@@ -21,6 +23,7 @@ class FixedJob final : public Job {
   void on_server_ended(RunningAgent& agent, int server, int status);
   void on_rank_ended(const RunningAgent& agent, int rank, int status);
   bool note_end(int rank);
+  bool has_ended(int rank) const { return std::ranges::find(ended_, rank) != ended_.end(); }
   void end_servers();
   bool needs(const RunningAgent& agent) const;
   bool finished() const override { return running_ == 0 && living_servers_.empty(); }
@@ -31,7 +34,7 @@ class FixedJob final : public Job {
   std::map<const RunningAgent*, std::set<int>> servers_;  // of parameters
   std::map<int, std::deque<Clock::time_point>> deaths_;   // of servers
   std::set<int> living_servers_;
-  std::set<int> ended_;  // ranks
+  std::vector<int> ended_;  // ranks, in the order in which they did
   int running_;
 };
 

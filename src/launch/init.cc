@@ -1,5 +1,7 @@
 // init() and the one world that it joins: the only state of this process that Sullae keeps outside
 // objects.
+#include "launch/init.h"
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -103,6 +105,13 @@ std::optional<World> elastic::join_default_world(Member& member) {
   auto world = member.join();
   if (world) keep(state, *world);
   return world;
+}
+
+World join_anew(const WorldOptions& options) {
+  shutdown();
+  Default& state = default_world();
+  const std::lock_guard lock(state.joining);
+  return keep(state, create_job_world(options));
 }
 
 void shutdown() {

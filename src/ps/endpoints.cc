@@ -5,15 +5,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/environment.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/split.h"
 #include "base/system_error.h"
 #include "transport/settings.h"
+#include "transport/store/store.h"
 #include "transport/tf_config.h"
 
 namespace sullae::ps {
@@ -22,9 +21,6 @@ namespace {
 constexpr const char* kTimeout = "SULLAE_RENDEZVOUS_TIMEOUT";
 constexpr std::chrono::seconds kStartLimit{10};
 constexpr std::chrono::seconds kLookLimit{1};
-// Longer than any job.
-constexpr std::chrono::hours kEver{24 * 366};
-
 Deadline start_deadline() { return {kStartLimit, "the start of a parameter server"}; }
 
 std::string key_of(int server) { return fmt::format("ps/{}", server); }
@@ -120,30 +116,6 @@ void Registration::publish(const std::string& bound, const std::string& host) co
                            bound.substr(bound.rfind(':')));
   const Deadline deadline = start_deadline();
   Store(address, deadline, {}, secret_).set(key(), endpoint, deadline);
-}
-
-EndedWorkers::EndedWorkers(const Registration& registration, std::function<void(int worker)> take)
-    : store_(StoreAddress::parse(registration.store()), start_deadline(), {},
-             registration.secret()),
-      take_(std::move(take)),
-      thread_([this] { listen(); }) {}
-
-EndedWorkers::~EndedWorkers() {
-  ending_ = true;
-  store_.cancel();
-}
-
-void EndedWorkers::listen() {
-  try {
-    for (int number = 0;; ++number) {
-      const std::string worker =
-          store_.get(fmt::format("ps/ended/{}", number), {kEver, "the end of the job"});
-      take_(static_cast<int>(
-          parse_integer(worker, "a worker that has ended", 0, std::numeric_limits<int>::max())));
-    }
-  } catch (const Error& error) {  // of the store, when this ends, or the job does
-    if (!ending_) log::warning("parameter server: {}", error.what());
-  }
 }
 
 }  // namespace sullae::ps

@@ -1,14 +1,10 @@
 // How workers find the servers of a job.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/environment.h"
-#include "transport/store/store.h"
 
 namespace sullae::ps {
 
@@ -33,32 +29,12 @@ class Registration {
   /// from where it reaches the store.
   void publish(const std::string& bound, const std::string& host) const;
 
-  const std::string& store() const { return store_; }
-  const std::string& secret() const { return secret_; }
-
  private:
   std::string key() const;
 
   std::string store_;
   std::string secret_;
   int server_;
-};
-
-/// Hears from the job's launcher, which sets "ps/ended/0" and so on, whose process has ended.
-class EndedWorkers {
- public:
-  EndedWorkers(const Registration& registration, std::function<void(int worker)> take);
-  ~EndedWorkers();
-  EndedWorkers(const EndedWorkers&) = delete;
-  EndedWorkers& operator=(const EndedWorkers&) = delete;
-
- private:
-  void listen();
-
-  Store store_;
-  std::function<void(int worker)> take_;
-  std::atomic<bool> ending_ = false;
-  std::jthread thread_;
 };
 
 }  // namespace sullae::ps

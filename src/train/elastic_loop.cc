@@ -1,5 +1,6 @@
 // What the loop does in an elastic job: one world after the other.
 #include <chrono>
+#include <utility>
 
 #include "train/device.h"
 #include "train/division.h"
@@ -30,7 +31,11 @@ elastic::Outcome Loop::run_elastic() {
       enter(world);
       if (begun) {
         stepper_->enter(ranks_->data);
-        note_change();
+        const elastic::Change& change = kept.changes().back();
+        note_change({.step = state_.steps,
+                     .ranks = change.ranks,
+                     .pause = std::chrono::duration<double>(change.pause).count(),
+                     .reason = change.reason});
       } else {
         begin(device);
         begun = true;
@@ -69,16 +74,12 @@ void Loop::track(elastic::State& kept) {
   });
 }
 
-void Loop::note_change() {
-  const elastic::Change& change = elastic_->changes().back();
+void Loop::note_change(WorldChange change) {
   if (report_.recipe.empty() || is_first_of_monitors_) describe();
   is_first_of_monitors_ = false;
   report_.world_size = change.ranks;
   report_.batch_size = options_.batch_size;
-  report_.world_changes.push_back({.step = state_.steps,
-                                   .ranks = change.ranks,
-                                   .pause = std::chrono::duration<double>(change.pause).count(),
-                                   .reason = change.reason});
+  report_.world_changes.push_back(std::move(change));
   throughput_.pause();
   throughput_.begin_anew();
   tell(&Observer::world_changed, report_.world_changes.back());

@@ -28,8 +28,10 @@ Report Loop::run(const World& world) {
     begin(device_of(options_, local_device(world), parts_.model));
     const bool together = world.size() == 1 || stepper_->update().averages_gradients();
     if (options_.end_on_signals && together && !has_parameter_servers()) end_request_.emplace();
-    train();
+    if (stepper_->update().outlives_ranks()) survivors_ = Survivors::of_this_job(world);
+    train_with_those_left();
     end_request_.reset();
+    survivors_.reset();
   });
   return report_;
 }
@@ -123,6 +125,7 @@ void Loop::train_epoch() {
 }
 
 void Loop::step(BatchStream& stream, double data_before) {
+  if (survivors_) survivors_->expect_all_there();
   std::vector<Batch> parts;
   const std::size_t samples = plan_->samples_in(state_.step);
   for (std::size_t part = plan_->parts_in(state_.step); part > 0; --part) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/survivors.h"
 #include "sullae/elastic.h"
 #include "sullae/sullae.h"
 #include "sullae/train/data.h"
@@ -76,7 +77,11 @@ class Loop {
   void begin(torch::Device device);
   void train();
   void track(elastic::State& kept);
-  void note_change();
+  void note_change(WorldChange change);
+  void train_with_those_left();
+  void go_on_with_those_left();
+  void meet(const World& world);
+  void move_to(std::int64_t step);
   void describe();
   void tell_of_settings() const;
   std::optional<LoadedCheckpoint> resume();
@@ -125,8 +130,9 @@ class Loop {
   enum class Unsaved { nothing, last, best };
   Unsaved unsaved_ = Unsaved::nothing;  // of an epoch that has ended
   std::vector<std::unique_ptr<Observer>> monitors_;
-  bool is_first_of_monitors_ = false;  // they know nothing yet
-  elastic::State* elastic_ = nullptr;  // of run_elastic()
+  bool is_first_of_monitors_ = false;     // they know nothing yet
+  elastic::State* elastic_ = nullptr;     // of run_elastic()
+  std::unique_ptr<Survivors> survivors_;  // of a job that goes on without ranks that end
   std::optional<EndRequest> end_request_;
 
   // Of the world that it is in.

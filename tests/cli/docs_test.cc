@@ -79,8 +79,9 @@ TEST(Docs, CommandsAreWhatHelpSays) {
 
 TEST(Docs, OptionsExist) {
   // Of other programs.
-  std::set<std::string> options{"--json",   "--no-python",  "--nproc-per-node", "--build", "--user",
-                                "--prefix", "--privileged", "--account",        "--gres"};
+  std::set<std::string> options{"--json", "--no-python", "--nproc-per-node", "--build",
+                                "--user", "--prefix",    "--privileged",     "--account",
+                                "--gres", "--exclusive"};
   const std::regex option(R"((--[a-z][a-z0-9-]*[a-z0-9]))");
   const fs::path root = SOURCE_DIRECTORY;
   for (auto& name : matches(content_of(root / "docs" / "commands.md"), option))

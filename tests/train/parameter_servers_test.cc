@@ -118,21 +118,55 @@ TEST_F(TrainOnServers, ACheckpointWinsOverWhatServersHold) {
   EXPECT_NEAR(report["test_loss"].get<double>(), expected["test_loss"].get<double>(), 5e-3);
 }
 
-TEST_F(TrainOnServers, ARankThatIsGoneIsNamedAtOnce) {
-  auto all = words(2, {"--epochs", "2000", "--log-interval", "1"});
+// The process that is so many-th among the job's ranks.
+pid_t rank_of_job(const std::string& data, int rank) {
+  const std::string variable = "SULLAE_RANK=" + std::to_string(rank) + std::string(1, '\0');
+  for (const pid_t pid : processes_with(data)) {
+    if (contains(content_of("/proc/" + std::to_string(pid) + "/environ"), variable)) return pid;
+  }
+  return -1;
+}
+
+TEST_F(TrainOnServers, GoesOnWithoutARankThatIsKilled) {
+  for (const char* staleness : {"0", "4", "-1"}) {
+    auto all = words(4, {"--epochs", "12", "--log-interval", "1", "--report", report_.string()});
+    all.insert(all.begin() + 2, {"--ps", "2", "--staleness", staleness});
+    Program program(all);
+    // One after the other, and as it comes, together.
+    for (const auto& [moment, rank] : {std::pair{"epoch 2/12  step 3/", 2}, {"epoch 4/12  step 1/", 1}}) {
+      ASSERT_TRUE(program.wait_for_output(moment)) << staleness;
+      const pid_t pid = rank_of_job(mnist_.string(), rank);
+      ASSERT_GT(pid, 0);
+      ::kill(pid, SIGKILL);
+    }
+    const auto ended = program.wait();
+    EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
+    EXPECT_TRUE(contains(ended.standard_error, "; the other workers may go on"))
+        << ended.standard_error;
+    const auto report = read_json(report_);
+    EXPECT_EQ(report["world_size"], 2);
+    const auto& changes = report["world_changes"];
+    ASSERT_GE(changes.size(), 1U);
+    EXPECT_TRUE(contains(changes.front()["reason"].get<std::string>(), "has ended") ||
+                contains(changes.front()["reason"].get<std::string>(), "have ended"))
+        << changes;
+    EXPECT_EQ(changes.back()["ranks"], 2) << changes;
+    EXPECT_EQ(report["epochs"], 12) << report;
+    EXPECT_GT(report["test_accuracy"].get<double>(), 0.9) << staleness;
+  }
+}
+
+// They have averaged their gradients, and have no one else's.
+TEST_F(TrainTables, EndWithARankThatIsKilled) {
+  auto all = words(3, text_options({"--ps-mode", "ps-sparse", "--epochs", "2000"}), recipe_);
   all.insert(all.begin() + 2, {"--ps", "1"});
   Program program(all);
-  ASSERT_TRUE(program.wait_for_output("step 5/"));
-  pid_t second = -1;
-  for (const pid_t pid : processes_with(mnist_.string())) {
-    const std::string environment = content_of("/proc/" + std::to_string(pid) + "/environ");
-    if (contains(environment, std::string("SULLAE_RANK=1\0", 14))) second = pid;
-  }
-  ASSERT_GT(second, 0);
-  ::kill(second, SIGKILL);
+  ASSERT_TRUE(program.wait_for_output("epoch 2"));
+  ::kill(rank_of_job(texts_.string(), 1), SIGKILL);
   const auto ended = program.wait();
   EXPECT_NE(ended.exit_code, 0);
-  EXPECT_TRUE(contains(ended.standard_error, "rank 1 has ended before the training has"))
+  EXPECT_TRUE(contains(ended.standard_error, "rank 1 has ended") ||
+              contains(ended.standard_error, "rank 1 (process"))
       << ended.standard_error;
 }
 

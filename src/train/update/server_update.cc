@@ -1,7 +1,5 @@
-#include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <atomic>
 #include <optional>
 
 #include "base/environment.h"
@@ -52,7 +50,7 @@ class ServerUpdate final : public GatheredUpdate {
 
   void enter(const World& world) override {
     world_ = world;
-    listen_for_ends();
+    if (remote_) return;  // and is still the worker that it was
     // The servers may have others (--ps-dir), of another moment than the checkpoint's.
     if (resumes_ && world.rank() == 0) {
       for (const auto& item : names_) loaded_.push_back(item.value().detach().clone());
@@ -76,20 +74,22 @@ class ServerUpdate final : public GatheredUpdate {
   void step() override {
     const Stopwatch watch(waiting_);
     loaded_.clear();  // there was no checkpoint yet
-    expect_all_there();
     remote_->step();
   }
 
   // When all have given what they have to give.
   void join_weights() override {
     const Stopwatch watch(waiting_);
-    remote_->rest();
+    rest();
     world_->barrier();
     remote_->pull();
     // Nor does anybody step before all have pulled.
     broadcast_buffers(model_, *world_);
     world_->barrier();
   }
+
+  bool outlives_ranks() const override { return true; }
+  void rest() override { remote_->rest(); }
 
   // Of one moment: nobody steps before rank 0 has it all.
   WholeState gather() override {
@@ -113,20 +113,6 @@ class ServerUpdate final : public GatheredUpdate {
   std::string observed() const override { return describe(remote_->staleness()); }
 
  private:
-  void listen_for_ends() {
-    const ps::Registration job(process_environment(), /*server=*/-1);
-    if (!ended_ && job.is_in_a_job()) ended_.emplace(job, [this](int rank) { ended_rank_ = rank; });
-  }
-  // Ranks step by themselves, and meet when the epoch ends: without one of them in vain.
-  void expect_all_there() const {
-    const int rank = ended_rank_;
-    if (rank < 0) return;
-    throw PeerError(rank,
-                    fmt::format("rank {} has ended before the training has: start it again, with "
-                                "--resume or --ps-dir from where it was",
-                                rank));
-  }
-
   bool resumes_;
   int passes_;  // during which gradients are sent
   torch::OrderedDict<std::string, torch::Tensor> names_;
@@ -134,8 +120,6 @@ class ServerUpdate final : public GatheredUpdate {
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<World> world_;
   std::optional<ps::ParameterServerOptimizer> remote_;
-  std::atomic<int> ended_rank_ = -1;
-  std::optional<ps::EndedWorkers> ended_;  // last: its thread says so
 };
 
 }  // namespace

@@ -71,6 +71,11 @@ class WeightUpdate {
   /// so that what is tested and saved is everybody's, and a run that goes on from there goes on as
   /// this one. Collective.
   virtual void join_weights() {}
+  /// Whether what was trained is in other hands, so that the ranks which are left go on where one
+  /// has ended: with rest(), enter() and join_weights().
+  virtual bool outlives_ranks() const { return false; }
+  /// From here to join_weights() nobody waits for this rank, between two of its steps.
+  virtual void rest() {}
   /// On rank 0 a checkpoint of the model to be written to `file`, or nothing, where ranks have
   /// written it together. `file` and `metadata` are rank 0's, and empty elsewhere. Collective.
   virtual std::optional<SerializedCheckpoint> save(const std::filesystem::path& file,
