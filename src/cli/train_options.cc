@@ -256,7 +256,9 @@ void declare_train_options(CLI::App& app, RecipeOptions& options, const train::R
   Group own(app, "Options of " + recipe.name());
   for (const auto& extra : recipe.extra_options()) {
     double& value = options.extra[extra.flag] = extra.value;
-    own.add(("--" + extra.flag).c_str(), value, extra.help, "X")->check(number(Zero::allowed));
+    own.add(("--" + extra.flag).c_str(), value, extra.help, "X")
+        ->check(number(Zero::allowed))
+        ->each([&options, flag = extra.flag](const std::string&) { options.given.insert(flag); });
   }
 }
 

@@ -5,10 +5,6 @@
 namespace sullae::cluster {
 namespace {
 
-bool lives(const EngineJob& job) {
-  return job.state == EngineState::pending || job.state == EngineState::running;
-}
-
 template <class Map>
 int count_in(const Map& counts, const std::string& id) {
   const auto found = counts.find(id);
@@ -33,10 +29,10 @@ WorkerPlan::Decision WorkerPlan::decide(const std::vector<EngineJob>& jobs,
     if (job.mark.role != Role::workers || job.mark.submission != submission_) continue;
     listed.insert(job.id);
     if (!asked_.contains(job.id)) {
-      if (lives(job)) decision.cancel.push_back(job.id);  // of an attempt before
+      if (is_live(job)) decision.cancel.push_back(job.id);  // of an attempt before
       continue;
     }
-    if (!lives(job)) {
+    if (!is_live(job)) {
       if (!ended_.insert(job.id).second || let_go_.contains(job.id)) continue;
       decision.ended.push_back(job);
       const bool by_itself = job.state == EngineState::ended || job.state == EngineState::failed ||

@@ -177,6 +177,7 @@ void WorkerPool::ask_engine() {
   }
   if (!engine_.asks_for_workers()) return;
   for (const auto& id : cancel) plan_.let_go(id);
+  cancelling_.insert(cancelling_.end(), cancel.begin(), cancel.end());
   const auto jobs = engine_.jobs(mark_.jobs, mark_.id);
   const auto decision = plan_.decide(jobs, present, size);
   for (const EngineJob& job : decision.ended) {
@@ -184,8 +185,9 @@ void WorkerPool::ask_engine() {
       say(fmt::format("{} ({}): {}", fmt::join(job.hosts, ", "), job.id, to_text(job.state)));
   }
   let_go(decision.release);
-  cancel.insert(cancel.end(), decision.cancel.begin(), decision.cancel.end());
-  if (!cancel.empty()) engine_.cancel(cancel);
+  cancelling_.insert(cancelling_.end(), decision.cancel.begin(), decision.cancel.end());
+  if (!cancelling_.empty()) engine_.cancel(cancelling_);
+  cancelling_.clear();
   if (plan_.fruitless() >= kMostFruitless && present.empty()) {
     return fail(
         fmt::format("{} jobs of workers in a row ended before they had connected; see "

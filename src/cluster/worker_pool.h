@@ -105,7 +105,8 @@ class WorkerPool final : public elastic::HostSource {
   const Mark mark_;  // of the engine's jobs of workers
   WorkerPlan plan_;
   bool complained_ = false;
-  int refusals_ = 0;  // of workers, in a row
+  int refusals_ = 0;                     // of workers, in a row
+  std::vector<std::string> cancelling_;  // until the engine has done so
 
   mutable std::mutex mutex_;               // guards all below
   std::map<std::string, Worker> workers_;  // by the name of their host

@@ -34,10 +34,6 @@ std::uint64_t Random::below(std::uint64_t bound) {
   }
 }
 
-double Random::normal() {
-  return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * std::numbers::pi * uniform());
-}
-
 std::vector<std::size_t> epoch_order(std::size_t size, const OrderOptions& options,
                                      std::size_t epoch) {
   std::vector<std::size_t> order(size);

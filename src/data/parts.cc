@@ -98,7 +98,7 @@ class InPartition final : public Decorated {
       if (value.is_kept) {
         example.features.insert_or_assign(std::string(feature::kColumn) + value.name,
                                           value.feature);
-      } else if (!is_text) {
+      } else if (!is_text && !feature::is_label(value.name)) {
         example.features.insert_or_assign(value.name, value.feature);
       }
     }

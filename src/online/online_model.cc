@@ -183,7 +183,8 @@ std::optional<Job> OnlineModel::begin(bool at_once) {
             .call = last_call,
             .started = milliseconds_now()};
   if (round_.trigger.empty()) return std::nullopt;
-  if (!waiting.called && rests_after_failure()) return std::nullopt;
+  const std::pair look{round_.revision, serving_version()};
+  if (!waiting.called && (rests_after_failure() || look == last_in_vain_)) return std::nullopt;
   try {
     Job job = prepare();
     const auto changed = job.added.size() - job.first_changed;
@@ -192,6 +193,7 @@ std::optional<Job> OnlineModel::begin(bool at_once) {
           fmt::format("no sample has changed since version {} was trained", round_.parent);
       // Who called wants to know; who only looks does not want a record of each look.
       if (last_call == rounds_.answered_call()) {
+        last_in_vain_ = look;
         log::info("model {}: {}", name_, reason);
         return std::nullopt;
       }

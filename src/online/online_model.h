@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "online/config.h"
 #include "online/example_store.h"
@@ -71,7 +72,8 @@ class OnlineModel {
   OnlineConfig config_;
   std::string problem_;  // of the configuration, once it was told
   std::string problem_of_round_;
-  std::int64_t published_ = 0;  // by this process, last, and when
+  std::pair<std::int64_t, std::int64_t> last_in_vain_{-1, -1};  // revision and version of a look
+  std::int64_t published_ = 0;                                  // by this process, last, and when
   std::int64_t published_at_ = 0;
   // Of the round that is running.
   Round round_;

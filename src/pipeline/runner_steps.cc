@@ -133,11 +133,13 @@ void Runner::succeeded(const Step& step) {
   ++record.attempts;
   if (!missing.empty()) return fail(step, fmt::format("ended well, and has not made {}", missing));
   record.state = StepState::done;
-  state_.add(step.name, {.command = steps_.command(step),
-                         .environment = steps_.settings(step),
-                         .scheduled = run_.scheduled,
-                         .inputs = inputs_[step.name],
-                         .outputs = outputs});
+  try_to_write([&] {
+    state_.add(step.name, {.command = steps_.command(step),
+                           .environment = steps_.settings(step),
+                           .scheduled = run_.scheduled,
+                           .inputs = inputs_[step.name],
+                           .outputs = outputs});
+  });
   save();
   say(fmt::format("{}: done in {}", step.name,
                   format_seconds(static_cast<double>(record.ended - record.started))));

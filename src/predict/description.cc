@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <vector>
 
 #include "base/hash.h"
@@ -106,10 +107,11 @@ std::string changed_file(const std::vector<fs::path>& data, const json& run) {
   } catch (const InputError&) {
     return {};  // one was removed, which was read
   }
+  std::map<std::string, const json*> files;
+  for (const json& file : now) files.emplace(file.at("file"), &file);
   for (const json& file : run.at("data")) {
-    for (const json& other : now) {
-      if (file.at("file") == other.at("file") && file != other) return file.at("file");
-    }
+    const auto found = files.find(file.at("file"));
+    if (found != files.end() && *found->second != file) return found->first;
   }
   return {};
 }

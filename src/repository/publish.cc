@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <vector>
@@ -101,7 +102,8 @@ std::int64_t next_version(const fs::path& model) {
 }  // namespace
 
 fs::path making_in(const fs::path& model) {
-  return model / (making_prefix() + std::to_string(::getpid()));
+  static std::atomic<std::uint64_t> made = 0;  // threads publish at the same time
+  return model / fmt::format("{}{}-{}", making_prefix(), ::getpid(), made++);
 }
 
 void remove_abandoned(const fs::path& model) {
@@ -109,7 +111,8 @@ void remove_abandoned(const fs::path& model) {
   for (const auto& entry : fs::directory_iterator(model)) {
     const auto name = entry.path().filename().string();
     if (!name.starts_with(prefix)) continue;
-    const auto pid = version_number(name.substr(prefix.size()));
+    const auto pid =
+        version_number(name.substr(prefix.size(), name.find('-', prefix.size()) - prefix.size()));
     std::error_code error;
     if (pid > 0 && !is_running(static_cast<pid_t>(pid))) fs::remove_all(entry.path(), error);
   }

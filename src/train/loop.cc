@@ -59,8 +59,9 @@ void Loop::enter(const World& world) {
 void Loop::make_plan() {
   plan_ = parts_.plan(ranks_->data, options_, {});
   state_.of_epoch = static_cast<std::int64_t>(plan_->size());
-  adapt_to_batch_size(plan_->steps());
-  schedule_ = make_schedule(options_, plan_->steps());
+  adapt_to_batch_size();
+  steps_of_whole_epoch_ = plan_->steps();
+  schedule_ = make_schedule(options_, steps_of_whole_epoch_);
   begun_ = {.step = state_.step, .samples = state_.samples};
   if (begun_.samples > 0) plan_ = parts_.plan(ranks_->data, options_, begun_);
   steps_per_epoch_ = plan_->steps();
@@ -132,7 +133,7 @@ void Loop::step(BatchStream& stream, double data_before) {
     auto batch = stream.next();
     if (batch && batch->size() > 0) parts.push_back(std::move(*batch));
   }
-  const double lr = schedule_(state_.steps);
+  const double lr = schedule_(schedule_step());
   const StepResult result = stepper_->step(parts, lr, samples, idle_parts(parts));
   // On average over ranks the sum over all their samples.
   state_.loss_sum +=
@@ -189,7 +190,7 @@ void Loop::end_epoch() {
     tell(&Observer::noted, observed);
   test(epoch);
   const bool best = is_best();
-  const double lr = schedule_(state_.steps - 1);
+  const double lr = schedule_(schedule_step() - 1);
   state_.history.push_back({.epoch = static_cast<int>(epoch),
                             .lr = lr,
                             .train_loss = state_.train_loss,

@@ -88,7 +88,11 @@ class Loop {
   void go_on_from(RunState state);
   /// Since the training began, in whichever processes.
   double seconds() const;
-  void adapt_to_batch_size(std::int64_t steps_per_epoch);
+  void adapt_to_batch_size();
+  /// Steps of a training that has had the batches of now from its beginning.
+  std::int64_t schedule_step() const {
+    return (state_.epoch - 1) * steps_of_whole_epoch_ + state_.step;
+  }
   void make_stepper(torch::Device device);
   void put_master_weights_back();
   void take_up(const LoadedCheckpoint& loaded);
@@ -140,6 +144,7 @@ class Loop {
   std::unique_ptr<Plan> plan_;
   Position begun_;  // where it begins
   std::int64_t steps_per_epoch_ = 0;
+  std::int64_t steps_of_whole_epoch_ = 0;  // where it began with these batches
   Schedule schedule_;
   std::optional<Saver> saver_;
 };

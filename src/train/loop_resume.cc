@@ -70,11 +70,10 @@ double Loop::seconds() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-// Steps are counted as if all had had the samples that they have now.
-void Loop::adapt_to_batch_size(std::int64_t steps_per_epoch) {
+// Of the epoch, as if all of its steps had had the samples that they have now.
+void Loop::adapt_to_batch_size() {
   if (state_.samples_a_step == options_.batch_size) return;
   state_.step = state_.samples / options_.batch_size;
-  state_.steps = (state_.epoch - 1) * steps_per_epoch + state_.step;
   state_.samples_a_step = options_.batch_size;
 }
 

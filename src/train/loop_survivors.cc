@@ -1,5 +1,6 @@
 // What the loop does where parameter servers have what was trained: it goes on with the ranks that
 // are left.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <numeric>
@@ -43,17 +44,18 @@ void Loop::go_on_with_those_left() {
 // has ended nobody knows: they go on from where they are on average. Some samples of the steps
 // between come once more, and as many never.
 void Loop::meet(const World& world) {
-  const std::array<std::int64_t, 2> own{state_.epoch, state_.step};
-  std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(world.size()));
+  const std::array<std::int64_t, 3> own{state_.epoch, state_.step, state_.steps};
+  std::vector<std::array<std::int64_t, 3>> all(static_cast<std::size_t>(world.size()));
   world.allgather(own.data(), all.data()->data(), own.size(), DataType::int64);
-  std::int64_t steps = 0;
+  std::int64_t sum = 0;
   bool is_one_epoch = true;
-  for (const auto& [epoch, step] : all) {
-    steps += step;
+  for (const auto& [epoch, step, steps] : all) {
+    sum += step;
     is_one_epoch = is_one_epoch && epoch == own[0];
+    state_.steps = std::max(state_.steps, steps);  // files, and --max-steps, go by it
   }
   // Where not, all had ended one, and rank 0 says what of that it has written.
-  if (is_one_epoch) return move_to(steps / world.size());
+  if (is_one_epoch) return move_to(sum / world.size());
   go_on_from(run_state_of(broadcast_text(world.rank() == 0 ? to_text(state_) : "", 0, world)));
   auto unsaved = static_cast<std::int64_t>(unsaved_);
   world.broadcast(&unsaved, 1, DataType::int64, 0);
@@ -64,7 +66,6 @@ void Loop::meet(const World& world) {
 void Loop::move_to(std::int64_t step) {
   const double loss =
       state_.samples == 0 ? own_loss_ : state_.loss_sum / static_cast<double>(state_.samples);
-  state_.steps += step - state_.step;
   while (state_.step < step)
     state_.samples += static_cast<std::int64_t>(plan_->samples_in(state_.step++));
   while (state_.step > step)

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include "sullae/train/options.h"
@@ -45,6 +46,8 @@ struct RecipeOptions : TrainOptions {
 
   /// Numbers that only this recipe knows, by flag name.
   std::map<std::string, double> extra;
+  /// Those of them that were said, and are the recipe's defaults by chance at most.
+  std::set<std::string> given;
 };
 
 /// Makes the folder of `file`, and throws InputError, naming the flag, where nothing can be written

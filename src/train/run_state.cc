@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/dump_json.h"
 #include "sullae/torch.h"
 #include "torch/broadcast_text.h"
 #include "train/monitor/metrics_json.h"
@@ -78,7 +79,7 @@ torch::Tensor gather_generators(torch::Device device, const Ranks& ranks) {
   return states.index_select(0, numbers.argsort());
 }
 
-std::string to_text(const RunState& state) { return to_json(state).dump(); }
+std::string to_text(const RunState& state) { return dump_json(to_json(state)); }
 RunState run_state_of(const std::string& text) { return from_json(parse_measured(text)); }
 RunState run_state_of(const CheckpointMetadata& metadata) {
   return run_state_of(metadata.texts.at(kState));

@@ -21,7 +21,7 @@ struct RunState {
   std::int64_t step = 0;      ///< steps of it that are done
   std::int64_t samples = 0;   ///< that they had
   std::int64_t of_epoch = 0;  ///< samples of an epoch; 0: an earlier version has not noted it
-  std::int64_t steps = 0;     ///< in all
+  std::int64_t steps = 0;     ///< in all, of whatever batches: it never falls
   std::int64_t samples_a_step = 0;
   double loss_sum =
       0;  ///< whose average over ranks is the sum over those samples; saved, on average

@@ -23,8 +23,10 @@ void take_given(const Recipe& recipe, const RecipeOptions& options, const std::s
     const auto given = options.extra.find(option.flag);
     const auto there = known.numbers.find(option.flag);
     if (given == options.extra.end() || there == known.numbers.end() ||
-        given->second == option.value || given->second == there->second)
+        given->second == there->second)
       continue;
+    // As the default, but not where that was said.
+    if (given->second == option.value && !options.given.contains(option.flag)) continue;
     if (option.flag != "dropout")
       throw InputError(
           fmt::format("--{} {}: the model of --init-from {} has {}: expected that, or "

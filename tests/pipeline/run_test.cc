@@ -197,6 +197,23 @@ after = "b"
   EXPECT_EQ(read("trace"), "b\nc\n");
 }
 
+// Also where it is not known that a step was done, which it is.
+TEST_F(PipelineRun, WhatWasDoneIsDoneThoughItCannotBeNoted) {
+  define(R"(
+[steps.a]
+run = "rm -rf .sullae/pipelines/nightly/steps; echo > .sullae/pipelines/nightly/steps; echo a >> trace"
+[steps.b]
+run = "echo b >> trace"
+after = "a"
+)");
+  const auto ended = run();
+  EXPECT_EQ(ended.exit_code, 0) << ended.standard_output << ended.standard_error;
+  EXPECT_TRUE(contains(ended.standard_output, "what becomes of steps cannot be noted"))
+      << ended.standard_output;
+  EXPECT_EQ(state_of("a"), "done");
+  EXPECT_EQ(read("trace"), "a\nb\n");
+}
+
 TEST_F(PipelineRun, AFailureIsToldByItsOwnWords) {
   define(R"(
 [steps.a]

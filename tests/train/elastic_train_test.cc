@@ -175,8 +175,10 @@ TEST_F(ElasticTrain, CheckpointsAreTakenUp) {
 
 TEST_F(ElasticTrain, TheBatchFollowsTheRanksWhereItIsAsked) {
   // Long enough to be disturbed twice on any processor.
-  const std::vector<std::string> options = {
-      "--epochs", "18", "--scale-with-ranks", "--lr", "0.01", "--lr-schedule", "constant"};
+  const auto folder = directory_.path() / "run";
+  const std::vector<std::string> options = {"--epochs", "18",        "--scale-with-ranks",
+                                            "--lr",     "0.01",      "--lr-schedule",
+                                            "constant", "--run-dir", folder.string()};
   const auto report = disturbed(options, SIGKILL, 2, 4);
   const auto& last = report["world_changes"].back();
   EXPECT_EQ(report["batch_size"], 60 * last["ranks"].get<int>()) << said_;
@@ -184,6 +186,16 @@ TEST_F(ElasticTrain, TheBatchFollowsTheRanksWhereItIsAsked) {
   EXPECT_EQ(report["history"].size(), 18U);
   EXPECT_NEAR(report["history"].back()["lr"].get<double>(), 0.01 * last["ranks"].get<int>(), 1e-9);
   EXPECT_GT(report["test_accuracy"].get<double>(), 0.9);
+  // Steps are counted on, whatever batches they have, so that a later one never has a lower number.
+  std::int64_t before = 0;
+  for (const auto& change : report["world_changes"]) {
+    EXPECT_GE(change["step"], before) << said_;
+    before = change["step"];
+  }
+  EXPECT_GT(report["steps"], before);
+  const auto record = runs::record_from(content_of(folder / "run.json"), folder);
+  ASSERT_TRUE(record.ended) << said_;
+  EXPECT_EQ(record.ended->end, runs::End::completed) << record.ended->reason;
 }
 
 // The ranks themselves, one after the other, or their launcher: Ctrl-C, or a terminal that is

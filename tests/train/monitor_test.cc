@@ -279,8 +279,14 @@ TEST(Durations, AreShort) {
 TEST(Plots, StandAnyNumbers) {
   EXPECT_EQ(train::plot({}, {}), "");
   EXPECT_EQ(train::plot({{.name = "empty", .x = {}, .y = {}}}, {}), "");
-  for (const auto& y :
-       {std::vector<double>{1}, {0, 0}, {-5, 5}, {1e-9, 2e-9}, {1e12, -1e12}, {1, NAN}}) {
+  for (const auto& y : {std::vector<double>{1},
+                        {0, 0},
+                        {-5, 5},
+                        {1e-9, 2e-9},
+                        {1e12, -1e12},
+                        {1, NAN},
+                        {0.6931471805599453, 0.6931471805599454},
+                        {1e17, 1e17 + 16}}) {
     std::vector<double> x(y.size());
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i);
     const auto svg = train::plot({{.name = "<a>", .x = x, .y = y}}, {.title = "t"});

@@ -27,6 +27,11 @@ inline constexpr std::string_view kText = "text";                ///< bytes, UTF
 inline constexpr std::string_view kTextLabel = "label";          ///< int64, from 0
 inline constexpr std::string_view kColumn =
     "column/";  ///< begins the names of a table's kept columns
+
+/// Whether it says of which class a sample is.
+constexpr bool is_label(std::string_view name) {
+  return name == kLabel || name == kClass || name == kTextLabel;
+}
 }  // namespace feature
 
 /// The values of a feature: of one of the three kinds that tf.train.Feature has, or, of a table's

@@ -35,8 +35,6 @@ class Random {
   /// In [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   double uniform(double from, double to) { return from + (to - from) * uniform(); }
-  /// Of the standard normal distribution.
-  double normal();
 
  private:
   std::uint64_t state_;

@@ -20,16 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a daemon's file; empty where the daemon has ended: another process may have its number.
-std::optional<pid_t> running_pid(const fs::path& folder, const fs::path& pid_file) {
-  std::ifstream stream(pid_file);
-  pid_t pid = 0;
-  if (!(stream >> pid) || pid <= 1) return std::nullopt;
-  std::ifstream command(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
-  const std::string words{std::istreambuf_iterator<char>(command), {}};
-  return words.find(folder.string() + "/") == std::string::npos ? std::nullopt : std::optional(pid);
-}
-
 void end_processes(const std::map<std::string, pid_t>& daemons) {
   for (const auto& [name, pid] : daemons) ::kill(pid, SIGTERM);
   const Deadline deadline(std::chrono::seconds{10}, "the limit for daemons to end");
@@ -41,6 +31,15 @@ void end_processes(const std::map<std::string, pid_t>& daemons) {
 }
 
 }  // namespace
+
+std::optional<pid_t> running_pid(const fs::path& folder, const fs::path& pid_file) {
+  std::ifstream stream(pid_file);
+  pid_t pid = 0;
+  if (!(stream >> pid) || pid <= 1) return std::nullopt;
+  std::ifstream command(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
+  const std::string words{std::istreambuf_iterator<char>(command), {}};
+  return words.find(folder.string() + "/") == std::string::npos ? std::nullopt : std::optional(pid);
+}
 
 std::map<std::string, pid_t> daemons_of(const fs::path& folder) {
   std::map<std::string, pid_t> found;

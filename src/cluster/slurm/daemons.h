@@ -5,11 +5,16 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace sullae::cluster {
 
+/// Of a daemon's file in its folder; nothing where the daemon has ended: another process may have
+/// its number.
+std::optional<pid_t> running_pid(const std::filesystem::path& folder,
+                                 const std::filesystem::path& pid_file);
 /// Those that run, by name.
 std::map<std::string, pid_t> daemons_of(const std::filesystem::path& folder);
 /// Asks them to end, and kills those that do not within 10 s.

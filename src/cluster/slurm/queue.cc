@@ -69,6 +69,26 @@ EngineState state_of(const std::string& word) {
   return found == states.end() ? EngineState::failed : found->second;
 }
 
+// "rack[0-1]-blade[0-41]" has a range for each bracket.
+void expand_name(const std::string& name, std::vector<std::string>& hosts) {
+  const auto open = name.find('[');
+  const auto close = name.find(']');
+  if (open == std::string::npos || close == std::string::npos) {
+    hosts.push_back(name);
+    return;
+  }
+  std::istringstream ranges(name.substr(open + 1, close - open - 1));
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const auto dash = range.find('-');
+    const std::string first = range.substr(0, dash);
+    const std::string last = dash == std::string::npos ? first : range.substr(dash + 1);
+    for (auto number = integer_of(first); number <= integer_of(last); ++number)
+      expand_name(fmt::format("{}{:0{}}{}", name.substr(0, open), number, first.size(),
+                              name.substr(close + 1)),
+                  hosts);
+  }
+}
+
 }  // namespace
 
 // Job, state, nodes, submitted, started, time left, node list, reason, comment.
@@ -136,31 +156,12 @@ std::vector<std::string> expand_hosts(std::string_view list) {
   // Commas within brackets divide ranges, others hosts.
   std::size_t begin = 0;
   int depth = 0;
-  std::vector<std::string> parts;
   for (std::size_t i = 0; i <= list.size(); ++i) {
     if (i < list.size() && list[i] == '[') ++depth;
     if (i < list.size() && list[i] == ']') --depth;
     if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
-    if (i > begin) parts.emplace_back(list.substr(begin, i - begin));
+    if (i > begin) expand_name(std::string(list.substr(begin, i - begin)), hosts);
     begin = i + 1;
-  }
-  for (const auto& part : parts) {
-    const auto open = part.find('[');
-    const auto close = part.find(']');
-    if (open == std::string::npos || close == std::string::npos) {
-      hosts.push_back(part);
-      continue;
-    }
-    std::istringstream ranges(part.substr(open + 1, close - open - 1));
-    for (std::string range; std::getline(ranges, range, ',');) {
-      const auto dash = range.find('-');
-      const std::string first = range.substr(0, dash);
-      const std::string last = dash == std::string::npos ? first : range.substr(dash + 1);
-      for (auto number = integer_of(first); number <= integer_of(last); ++number) {
-        hosts.push_back(fmt::format("{}{:0{}}{}", part.substr(0, open), number, first.size(),
-                                    part.substr(close + 1)));
-      }
-    }
   }
   return hosts;
 }

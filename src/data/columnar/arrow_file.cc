@@ -5,9 +5,11 @@
 #include <arrow/type.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "data/columnar/byte_source.h"
 #include "data/columnar/kept_memory.h"
@@ -25,14 +27,13 @@ arrow::ipc::IpcReadOptions in_this_thread() {
 
 class ArrowFile final : public TableFile {
  public:
-  explicit ArrowFile(const std::shared_ptr<const ByteFile>& file)
-      : reader_(open(file, in_this_thread())) {
-    schema_ = reader_->schema();
+  explicit ArrowFile(std::shared_ptr<const ByteFile> file) : file_(std::move(file)) {
+    schema_ = open(file_, in_this_thread())->schema();
     // How many rows a batch has stands in front of it: one field's values are read with it, and no
     // more.
     auto options = in_this_thread();
     options.included_fields = {0};
-    const auto counter = open(file, options);
+    const auto counter = open(file_, options);
     for (int piece = 0; piece < counter->num_record_batches(); ++piece)
       rows_.push_back(value_of(counter->ReadRecordBatch(piece))->num_rows());
   }
@@ -40,10 +41,23 @@ class ArrowFile final : public TableFile {
   const char* piece_name() const override { return "record batch"; }
 
   RecordBatches read(std::size_t piece, const std::vector<int>& fields) const override {
+    // The others' values would be read, and kept, with them. Arrow has them in the schema's order,
+    // and takes none for all.
+    std::vector<int> included = fields.empty() ? std::vector<int>{0} : fields;
+    std::ranges::sort(included);
+    std::vector<int> places;
+    for (const int field : fields)
+      places.push_back(static_cast<int>(std::ranges::find(included, field) - included.begin()));
     const std::lock_guard lock(mutex_);
+    if (included != included_) {
+      auto options = in_this_thread();
+      options.included_fields = included;
+      reader_ = open(file_, options);
+      included_ = std::move(included);
+    }
     const auto batch = value_of(reader_->ReadRecordBatch(static_cast<int>(piece)));
     check_status(batch->ValidateFull());
-    return {value_of(batch->SelectColumns(fields))};
+    return {value_of(batch->SelectColumns(places))};
   }
 
  private:
@@ -52,8 +66,10 @@ class ArrowFile final : public TableFile {
     return value_of(arrow::ipc::RecordBatchFileReader::Open(make_byte_source(file), options));
   }
 
-  mutable std::mutex mutex_;  // guards:
-  std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+  std::shared_ptr<const ByteFile> file_;
+  mutable std::mutex mutex_;  // guards all below
+  mutable std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+  mutable std::vector<int> included_;  // fields that it reads
 };
 
 class ArrowStream final : public TableFile {

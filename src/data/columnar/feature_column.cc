@@ -7,6 +7,7 @@
 #include <arrow/util/float16.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -68,7 +69,10 @@ std::unique_ptr<CellValues> reals(const ArrayPtr& array) {
         if constexpr (std::is_same_v<Array, arrow::HalfFloatArray>) {
           return arrow::util::Float16::FromBits(of.Value(i)).ToFloat();
         } else {
-          return static_cast<float>(of.Value(i));
+          const auto value = static_cast<float>(of.Value(i));
+          if (std::isinf(value) && !std::isinf(of.Value(i)))
+            throw DamagedRecord(fmt::format("{} is larger than a float32", of.Value(i)));
+          return value;
         }
       });
 }

@@ -12,11 +12,15 @@
 namespace sullae::data {
 namespace {
 
-std::vector<std::string> fields_of(const Records& records, std::size_t i, const TableStyle& style) {
-  std::string row = records.read(i);
-  // Of a message; files have none.
+// A message may have one; files' rows have none.
+std::string without_line_end(std::string row) {
   if (row.ends_with('\n')) row.pop_back();
   if (row.ends_with('\r')) row.pop_back();
+  return row;
+}
+
+std::vector<std::string> fields_of(const Records& records, std::size_t i, const TableStyle& style) {
+  const std::string row = without_line_end(records.read(i));
   if (const auto at = find_invalid_utf8(row); at != std::string::npos) {
     throw DamagedRecord(fmt::format("{}: byte {} (0x{:02x}) is not UTF-8", records.place(i), at + 1,
                                     static_cast<unsigned char>(row[at])));
@@ -31,7 +35,7 @@ std::vector<std::string> fields_of(const Records& records, std::size_t i, const 
 // How many fields it has.
 std::string shape_of(const std::string& record, const TableStyle& style) {
   try {
-    return std::to_string(split_row(record, style).size());
+    return std::to_string(split_row(without_line_end(record), style).size());
   } catch (const DamagedRecord&) {
     return "damaged";
   }

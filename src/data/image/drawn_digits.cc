@@ -92,8 +92,8 @@ class Hand {
     return from + (to - from) * static_cast<double>(generator_() >> 11) * 0x1p-53;
   }
   double normal(double deviation) {
-    return deviation * std::sqrt(-2 * std::log(uniform(1e-12, 1))) *
-           std::cos(2 * std::numbers::pi * uniform(0, 1));
+    const double radius = std::sqrt(-2 * std::log(uniform(1e-12, 1)));
+    return deviation * radius * std::cos(2 * std::numbers::pi * uniform(0, 1));
   }
 
  private:

@@ -78,9 +78,14 @@ void choose_features(const std::vector<TypedColumn>& columns, const DatasetOptio
     const auto named = find_named(columns, name);
     if (!image && named && columns[*named].is_binary && !columns[*named].is_list) image = named;
   }
+  // Of numbers and their names, which Sullae writes, both are of use; beside another label they
+  // would be in its place.
+  const bool has_both =
+      roles.label && feature::is_label(columns[*roles.label].name) && options.label_column.empty();
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const TypedColumn& column = columns[i];
     if (i == roles.label) continue;
+    if (roles.label && !has_both && feature::is_label(column.name)) continue;
     if (!column.kind) {
       log::warning("{}: its column '{}' is of type {}, which no feature has, and is left out", file,
                    column.name, column.type);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <limits>
 
 #include "sullae/data/text.h"
 
@@ -32,6 +33,9 @@ std::vector<LabelledText> read_texts(const Dataset& dataset, DamageLog& damage) 
       throw InputError(fmt::format("{}: is no labelled text: expected the features '{}' and '{}'",
                                    dataset.place(i), feature::kText, feature::kTextLabel));
     }
+    if (*label < std::numeric_limits<int>::min() || *label > std::numeric_limits<int>::max())
+      throw InputError(fmt::format("{}: its label is {}, expected the number of a class",
+                                   dataset.place(i), *label));
     texts.push_back({*text, static_cast<int>(*label)});
   });
   return texts;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <variant>
 
 #include "sullae/data/image.h"
 
@@ -11,7 +13,9 @@ namespace sullae::data {
 namespace {
 
 constexpr std::size_t kBlock = 64;
-constexpr const char* kKinds[] = {"bytes", "float", "int64"};  // as Feature's alternatives
+// As Feature's alternatives.
+constexpr std::array<const char*, std::variant_size_v<Feature>> kKinds = {"bytes", "float", "int64",
+                                                                          "double"};
 
 ImageSize check_image(const std::string& jpeg, bool decode) {
   if (!decode) return jpeg_size(jpeg);

@@ -27,7 +27,7 @@ struct InspectOptions {
   std::size_t threads = 1;
   /// Decodes whole images, instead of reading their headers.
   bool decode = false;
-  /// This process reads each ranks-th block of samples.
+  /// Of `ranks` processes that divide the samples, this one.
   int rank = 0;
   int ranks = 1;
 };

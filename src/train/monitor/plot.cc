@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace sullae::train {
 namespace {
@@ -29,10 +30,12 @@ struct Axis {
     most = std::max(most, value);
   }
   void round(int marks, double least_step = 0) {
-    if (most <= least && least_step > 0) {
+    // Closer than marks can be told apart.
+    const bool is_one = most - least <= 1e-9 * std::max(std::abs(least), std::abs(most));
+    if (is_one && least_step > 0) {
       least -= least_step;
       most += least_step;
-    } else if (most <= least) {
+    } else if (is_one) {
       const double room = least == 0 ? 1 : std::abs(least) * 0.1;
       least -= room;
       most += room;
@@ -46,6 +49,11 @@ struct Axis {
     most = std::ceil(most / step) * step;
   }
   double share(double value) const { return (value - least) / (most - least); }
+  std::vector<double> marks() const {
+    std::vector<double> values;
+    for (int i = 0; least + i * step <= most + step / 2; ++i) values.push_back(least + i * step);
+    return values;
+  }
 };
 
 std::string label(double value, double step) {
@@ -66,14 +74,14 @@ double y_at(const Axis& axis, double value) {
 std::string frame(const Axis& x, const Axis& y, const PlotOptions& options) {
   std::string svg = fmt::format("<text class=\"title\" x=\"{}\" y=\"18\">{}</text>\n", kLeft,
                                 escape_html(options.title));
-  for (double value = y.least; value <= y.most + y.step / 2; value += y.step) {
+  for (const double value : y.marks()) {
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text class=\"mark\" text-anchor=\"end\" x=\"{3}\" y=\"{4:.1f}\">{5}</text>\n",
         kLeft, kWidth - kRight, y_at(y, value), kLeft - 6, y_at(y, value) + 4,
         label(value, y.step));
   }
-  for (double value = x.least; value <= x.most + x.step / 2; value += x.step) {
+  for (const double value : x.marks()) {
     svg +=
         fmt::format("<text class=\"mark\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
                     x_at(x, value), kHeight - kBottom + 16, label(value, x.step));

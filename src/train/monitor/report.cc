@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/dump_json.h"
 #include "base/file.h"
 #include "base/json_message.h"
 #include "base/rounded.h"
@@ -59,12 +60,12 @@ static void from_json(const json& nlohmann_json_j, Report& nlohmann_json_t) {
   nlohmann_json_t.metrics = nlohmann_json_j.value("metrics", accuracy);
 }
 
-std::string to_text(const std::vector<EpochReport>& history) { return json(history).dump(); }
+std::string to_text(const std::vector<EpochReport>& history) { return dump_json(json(history)); }
 std::vector<EpochReport> history_of(const std::string& text) {
   return parse_measured(text).get<std::vector<EpochReport>>();
 }
 
-std::string to_text(const std::vector<WorldChange>& changes) { return json(changes).dump(); }
+std::string to_text(const std::vector<WorldChange>& changes) { return dump_json(json(changes)); }
 std::vector<WorldChange> world_changes_of(const std::string& text) {
   return json::parse(text).get<std::vector<WorldChange>>();
 }
@@ -78,7 +79,7 @@ void Report::write(const std::filesystem::path& file) const {
     epoch.seconds = rounded(epoch.seconds);
     epoch.samples_per_second = rounded(epoch.samples_per_second);
   }
-  write_file(file, nlohmann::json(report).dump(2) + "\n");
+  write_file(file, dump_json(nlohmann::json(report), 2) + "\n");
 }
 
 Report Report::read(const std::filesystem::path& file) {
@@ -92,9 +93,13 @@ Report Report::read(const std::filesystem::path& file) {
   }
 }
 
+std::string format_measured(const Metric& metric, const std::map<std::string, double>& measured) {
+  const auto found = measured.find(metric.name);
+  return found == measured.end() ? "" : format_metric(metric, found->second);
+}
+
 std::string format_test_metric(const Metric& metric, const Report& report) {
-  const auto found = report.test_metrics.find(metric.name);
-  return found == report.test_metrics.end() ? "" : format_metric(metric, found->second);
+  return format_measured(metric, report.test_metrics);
 }
 
 std::string format_memory(const Report& report) {

@@ -1,6 +1,7 @@
 // Reports of training runs, side by side.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ std::vector<EpochReport> history_of(const std::string& text);
 std::string to_text(const std::vector<WorldChange>& changes);
 std::vector<WorldChange> world_changes_of(const std::string& text);
 
-/// What `report` has of a metric, or an empty text.
+/// What was measured of a metric, or an empty text.
+std::string format_measured(const Metric& metric, const std::map<std::string, double>& measured);
 std::string format_test_metric(const Metric& metric, const Report& report);
 
 /// A table with a column a report; with more than one, the speed of each against the first, and how

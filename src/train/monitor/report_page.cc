@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/best_effort.h"
 #include "base/counted.h"
 #include "base/file.h"
 #include "train/evaluation.h"
@@ -182,7 +183,7 @@ std::string epochs_table(const Report& report) {
     html += fmt::format("<tr><td>{}</td><td>{:.3g}</td><td>{:.4f}</td><td>{}</td>", e.epoch, e.lr,
                         e.train_loss, report.tested ? fmt::format("{:.4f}", e.test_loss) : "");
     for (const Metric& metric : report.metrics)
-      html += fmt::format("<td>{}</td>", format_metric(metric, e.test_metrics.at(metric.name)));
+      html += fmt::format("<td>{}</td>", format_measured(metric, e.test_metrics));
     html += fmt::format("<td>{:.0f}</td><td>{}</td></tr>\n", e.samples_per_second,
                         format_duration(e.seconds));
   }
@@ -270,9 +271,11 @@ void write_scaling_page(const std::filesystem::path& file,
 }
 
 void ReportFiles::ended(const Report& report) {
-  report.write(file_);
-  auto page = file_;
-  write_report_page(page.replace_extension(".html"), {report});
+  BestEffort("--report", "what follows").run([&] {
+    report.write(file_);
+    auto page = file_;
+    write_report_page(page.replace_extension(".html"), {report});
+  });
 }
 
 void write_report_page(const std::filesystem::path& file, const std::vector<Report>& reports) {

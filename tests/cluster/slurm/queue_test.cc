@@ -11,6 +11,8 @@ TEST(Hosts, AreExpanded) {
   EXPECT_EQ(expand_hosts(""), Words{});
   EXPECT_EQ(expand_hosts("head"), Words{"head"});
   EXPECT_EQ(expand_hosts("n[1-3,7],head"), (Words{"n1", "n2", "n3", "n7", "head"}));
+  EXPECT_EQ(expand_hosts("r[1-2]-b[08-09]x,head"),
+            (Words{"r1-b08x", "r1-b09x", "r2-b08x", "r2-b09x", "head"}));
   EXPECT_EQ(expand_hosts("gpu-[008-010]-x"), (Words{"gpu-008-x", "gpu-009-x", "gpu-010-x"}));
 }
 

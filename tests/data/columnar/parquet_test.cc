@@ -278,6 +278,16 @@ TEST_F(Parquet, KeysAmongRealsAreWhatTheyAre) {
             Feature(std::vector<float>{0.1F}));
 }
 
+TEST_F(Parquet, NumbersThatAreTooLargeAreDamage) {
+  const auto file =
+      write_parquet("d.parquet", *make_table({{"x", arrow::float64(), "[0.5, 1e300, -3.4e38]"}}));
+  const auto set = open_dataset({file});
+  EXPECT_EQ(set->read(0).features.at("x"), Feature(std::vector<float>{0.5F}));
+  EXPECT_TRUE(
+      contains(error_of<DamagedRecord>([&] { set->read(1); }), "1e+300 is larger than a float32"));
+  EXPECT_EQ(set->read(2).features.at("x"), Feature(std::vector<float>{-3.4e38F}));
+}
+
 TEST_F(Parquet, SaysWhichColumnsItHas) {
   const auto file = write_parquet("r.parquet", *reviews());
   EXPECT_EQ(error_of<InputError>([&] { open_dataset({file}, {.label_column = "stars"}); }),

@@ -46,6 +46,23 @@ TEST_F(JsonLines, ValuesBecomeFeatures) {
   EXPECT_EQ(second.size(), 4U);
 }
 
+// The chosen label is the one, also beside a column that is called so.
+TEST_F(JsonLines, OneColumnIsTheLabel) {
+  const auto file = write("a.jsonl",
+                          "{\"x\": 0.5, \"category\": \"dog\", \"label\": 0}\n"
+                          "{\"x\": 1.5, \"category\": \"cat\", \"label\": 1}\n");
+  const auto set = open_dataset({file}, {.label_column = "category"});
+  EXPECT_EQ(set->classes(), (Texts{"cat", "dog"}));
+  ASSERT_NE(set->read(0).label(), nullptr);
+  EXPECT_EQ(*set->read(0).label(), 1);
+  EXPECT_EQ(*set->read(1).label(), 0);
+  const auto named = write("label=7/a.jsonl", "{\"x\": 0.5, \"category\": \"dog\"}\n");
+  const auto part =
+      open_dataset({named.parent_path().parent_path() / "label=7"}, {.label_column = "category"});
+  EXPECT_EQ(*part->read(0).label(), 0);
+  EXPECT_EQ(part->classes(), Texts{"dog"});
+}
+
 // The same samples as those of the same table as CSV.
 TEST_F(JsonLines, TextsAndLabelsAreChosenAsInCsv) {
   const auto csv = write("r.csv", "id,text,label\nr7,good one,10\nr8,,2\nr9,\"fine, yes\",10\n");

@@ -51,6 +51,13 @@ TEST_F(MessagesOf, OneTopicAreEachWhatTheyAreAlone) {
     EXPECT_EQ(together[i], read({values[i]}, {}, static_cast<std::int64_t>(i))[0]) << values[i];
 }
 
+// Some writers end lines, and are not of one shape for that.
+TEST_F(MessagesOf, OneTopicAreRowsWithAnyLineEnd) {
+  const DatasetOptions options{.format = "csv", .header = "no", .text_columns = "1"};
+  const std::vector<std::string> values = {"one,1\n", "two\n", "three,3\r\n", "four"};
+  EXPECT_EQ(read(values, options), (std::vector<std::string>{"one", "two", "three", "four"}));
+}
+
 // Who may write into a topic chooses names: none makes the messages of others damage.
 TEST_F(MessagesOf, OthersAreNotMadeWhatTheyAreNot) {
   const std::vector<std::string> victims = {R"({"text":"b","id":1})", R"({"text":"b","id":1})"};
