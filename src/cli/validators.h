@@ -22,6 +22,8 @@ inline CLI::Validator integer_from(int least, int most = kAnyMore) {
   return {[least, most](const std::string& text) {
             const auto value = number_in<long long>(text);
             if (value && *value >= least && *value <= most) return std::string();
+            if (value && *value > most && most == kAnyMore)
+              return "'" + text + "' is too large: expected at most " + std::to_string(most);
             return "'" + text + "' is not a whole number of " + std::to_string(least) +
                    (most == kAnyMore ? " or more" : " to " + std::to_string(most));
           },

@@ -44,6 +44,13 @@ namespace {
 
 thread_local RankOutput* output_of_job = nullptr;  // behind what its ranks have written
 
+// The one that is set: parameter servers may have been started with it before.
+std::string secret_of_job() {
+  std::string given;
+  read_text(process_environment(), "SULLAE_JOB_SECRET", given);
+  return given.empty() ? draw_secret() : given;
+}
+
 }  // namespace
 
 void say(const std::string& text) {
@@ -59,7 +66,7 @@ Job::Job(const JobOptions& options)
                .colour = ::isatty(STDOUT_FILENO) == 1,
                .ranks = options.parameter_servers ? options.ranks : INT_MAX,
                .append = options.append_output}),
-      secret_(draw_secret()),
+      secret_(secret_of_job()),
       id_(fmt::format("{}-{}-{}", host_name(), ::getpid(), std::time(nullptr))) {
   adopt_orphans();
   output_of_job = &output_;

@@ -9,6 +9,8 @@
 namespace sullae::train {
 namespace {
 
+constexpr const char* kSameOptions = "the same options on every rank";
+
 // A line each. Where files are, and what is shown, is each rank's own affair.
 std::string text_of(const TrainOptions& o) {
   std::string text;
@@ -69,7 +71,14 @@ void check_lines(const World& world, const std::string& mine, const char* remedy
 }  // namespace
 
 void check_same_options(const TrainOptions& options, const World& world) {
-  check_lines(world, text_of(options), "the same options on every rank");
+  check_lines(world, text_of(options), kSameOptions);
+}
+
+void check_same_options(const RecipeOptions& options, const World& world) {
+  std::string text =
+      text_of(options) + fmt::format("label_smoothing is {}\n", options.label_smoothing);
+  for (const auto& [flag, value] : options.extra) text += fmt::format("{} is {}\n", flag, value);
+  check_lines(world, text, kSameOptions);
 }
 
 void check_same_samples(std::size_t train, std::size_t test, const World& world) {

@@ -12,6 +12,8 @@ namespace sullae::train {
 /// differ. Throws MismatchError on every rank, with the first option that is another on some.
 /// Collective.
 void check_same_options(const TrainOptions& options, const World& world);
+/// With those that only the recipe knows.
+void check_same_options(const RecipeOptions& options, const World& world);
 
 /// The same of so many samples to train and to test on.
 void check_same_samples(std::size_t train, std::size_t test, const World& world);

@@ -87,13 +87,13 @@ class Evaluator {
   bool test(const std::filesystem::path& file) {
     std::optional<CheckpointMetadata> metadata;
     try {
+      check_same_model(read_checkpoint_metadata(file), own_, "--evaluator");
       metadata = load_checkpoint(file, *model_);
     } catch (const CheckpointError&) {
       // Trainers remove the older ones.
       if (!std::filesystem::exists(file)) return false;
       throw;
     }
-    check_same_model(*metadata, own_, "--evaluator");
     const RunState state = run_state_of(*metadata);
     const auto epoch = static_cast<int>(state.step == 0 ? state.epoch - 1 : state.epoch);
     const Evaluation result =

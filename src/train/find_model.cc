@@ -32,6 +32,15 @@ std::int64_t newest_of(const fs::path& model, std::set<std::int64_t> versions) {
   return *versions.rbegin();
 }
 
+// ", as …": of what is a repository itself.
+std::string example_in(const fs::path& path) {
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.is_directory() && !repository::versions_in(entry.path()).empty())
+      return fmt::format(", as {}", entry.path().string());
+  }
+  return {};
+}
+
 }  // namespace
 
 FoundModel find_model(const fs::path& given) {
@@ -48,8 +57,8 @@ FoundModel find_model(const fs::path& given) {
   const auto checkpoints = checkpoints_in(path);
   if (checkpoints.empty())
     throw InputError(fmt::format(
-        "{}: expected a checkpoint, a model's folder in a repository, or a --checkpoint-dir",
-        path.string()));
+        "{}: expected a checkpoint, a model's folder in a repository{}, or a --checkpoint-dir",
+        path.string(), example_in(path)));
   const auto name_of = [](const fs::path& file) {
     const auto name = file.filename().string();
     return name.substr(0, name.rfind("-step-"));

@@ -70,6 +70,8 @@ void check_mesh(const TrainOptions& options, int ranks) {
           mesh + "pp does not go with --shard parameters: expected --shard gradients, or tp alone");
   require(!parse_local_sgd(options.local_sgd).enabled(), mesh + "does not go with --local-sgd");
   require(options.scale_up == 1, mesh + "does not go with --scale-up");
+  require(!options.sync_batch_norm || !has_stages(options),
+          mesh + "pp has norms on some ranks, and --sync-batch-norm waits for all of them");
   require(
       !has_tensor_parts(options) || options.compression == "none" ||
           options.compression == "float16" || options.compression == "bfloat16",

@@ -181,6 +181,19 @@ TEST(FitStages, SayWhatIsWrong) {
                          "--mesh pp=2: the model has no stages (sullae::train::HasStages)"));
     EXPECT_TRUE(contains(error(other["pp"], "pp=2", kOfPiped),
                          "the model's layers are in stages on ranks 0, 2: expected them on 0, 1"));
+    // Ranks of other stages would not come to it.
+    struct Normed : PipedImpl {
+      explicit Normed(const World& pipe) : PipedImpl(pipe) {
+        if (pipe.rank() == 0) register_module("norm", SyncBatchNorm2d(1));
+      }
+    };
+    Normed normed(mesh["pp"]);
+    EXPECT_EQ(
+        error_of<InputError>([&] {
+          fit(normed, kOfPiped, data, {.batch_size = 6, .device = "cpu", .mesh = "pp=2"}, "halves",
+              {}, world);
+        }),
+        "--mesh pp=2: pp has norms on some ranks, and --sync-batch-norm waits for all of them");
     // By one name, and no one parameter.
     struct Different : PipedImpl {
       explicit Different(const World& pipe) : PipedImpl(pipe) {

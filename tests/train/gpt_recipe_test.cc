@@ -73,6 +73,35 @@ TEST_F(GptRecipe, GoesOnFromAModelWithWhatIsNotInItsWeights) {
       << other.standard_error;
 }
 
+// What ranks have otherwise would train, in parts that do not fit each other.
+TEST_F(GptRecipe, RanksWithOtherNetworksAreNamed) {
+  write_small_prose(path("prose"));
+  auto all = words(2, {"--data", path("prose"), "--epochs", "1", "--mesh", "pp=2"}, "gpt");
+  const auto program = std::ranges::find(all.begin() + 1, all.end(), all.front());
+  all.insert(program, {"sh", "-c", R"(exec "$0" "$@" --heads $((2 + 2 * SULLAE_RANK)))"});
+  const auto result = run_program(all);
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error,
+                       "ranks disagree: heads is 2 on rank 0, and 4 on rank 1: expected the same "
+                       "options on every rank"))
+      << result.standard_error;
+}
+
+TEST_F(GptRecipe, AnEvaluatorOfAnotherNetworkSaysSo) {
+  write_small_prose(path("prose"));
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--data", path("prose"), "--epochs", "1", "--max-steps", "2",
+                             "--checkpoint-dir", path("checkpoints")});
+    return train_on(1, more);
+  };
+  EXPECT_EQ(train({}).exit_code, 0);
+  const auto result = train({"--layers", "3", "--evaluator"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_TRUE(contains(result.standard_error, "--evaluator: ")) << result.standard_error;
+  EXPECT_TRUE(contains(result.standard_error, "of a model with --layers 2, and this one has 3"))
+      << result.standard_error;
+}
+
 TEST_F(GptRecipe, WritesWhatItHasLearnt) {
   export_small_writer(path("prose"), path("models"));
   const auto likely = [&](std::vector<std::string> words) {
@@ -104,6 +133,9 @@ TEST_F(GptRecipe, MistakesAreTold) {
   EXPECT_TRUE(contains(error({path("none.ckpt")}), "none.ckpt"));
   EXPECT_TRUE(contains(error({directory_.path()}),
                        "expected a checkpoint, a model's folder in a repository, or"));
+  export_small_writer(path("other"), path("models"));
+  EXPECT_TRUE(contains(error({path("models")}), "a model's folder in a repository, as " +
+                                                    path("models/writer").string() + ", or"));
   EXPECT_TRUE(contains(error({path("none.ckpt"), "--top-k", "-1"}),
                        "--top-k -1: expected 0 (all pieces) or more"));
   const auto checkpoints = path("digits").string();

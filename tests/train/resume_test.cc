@@ -187,7 +187,7 @@ TEST_F(Resume, WithAnotherBatchSizeTheNewCheckpointsStay) {
   };
   const auto resumed = larger(5);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.standard_error;
-  EXPECT_EQ(newest_checkpoint(stopped_).filename(), "mlp-step-000000050.ckpt");
+  EXPECT_EQ(newest_checkpoint(stopped_).filename(), "mlp-step-000000146.ckpt");
   const auto again = larger(6);
   ASSERT_EQ(again.exit_code, 0) << again.standard_error;
   EXPECT_TRUE(contains(again.standard_output, "resuming after epoch 5")) << again.standard_output;

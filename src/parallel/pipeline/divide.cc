@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
 
 #include "parallel/pipeline/layer_cost.h"
 #include "parallel/pipeline/partition.h"
@@ -41,6 +42,30 @@ torch::nn::Sequential part_of(const torch::nn::Sequential& layers, std::size_t f
   return part;
 }
 
+// A parameter of two stages would become two.
+void check_shared(const torch::nn::Sequential& layers, const std::vector<std::size_t>& firsts) {
+  struct Holder {
+    std::string name;
+    std::ptrdiff_t stage;
+  };
+  std::map<const void*, Holder> holders;
+  const auto children = layers->named_children();
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    const auto stage = std::ranges::upper_bound(firsts, i) - firsts.begin() - 1;
+    for (const auto& item : children[i].value()->named_parameters()) {
+      const auto name = fmt::format("{}.{}", children[i].key(), item.key());
+      const auto& [held, is_new] =
+          holders.emplace(item.value().unsafeGetTensorImpl(), Holder{name, stage});
+      const Holder& other = held->second;
+      if (is_new || other.stage == stage) continue;
+      throw InputError(fmt::format(
+          "divide: '{}' of stage {} and '{}' of stage {} are one parameter: expected layers that "
+          "have their own, and PipelineOptions::tied for those that are to be equal",
+          other.name, other.stage, name, stage));
+    }
+  }
+}
+
 // `all` measure once, and so divide alike.
 std::vector<PipelineStage> divide_alike(const torch::nn::Sequential& layers,
                                         const torch::Tensor& sample, const World& pipeline,
@@ -68,6 +93,7 @@ std::vector<PipelineStage> divide_alike(const torch::nn::Sequential& layers,
         fmt::format("divide: no division of {} among {} ranks keeps within {} bytes a rank, which "
                     "its stages share",
                     how, pipeline.size(), options.memory_bytes));
+  check_shared(layers, firsts);
   firsts.push_back(layers->size());
   std::vector<PipelineStage> own;
   for (int chunk = 0; chunk < options.stages_per_rank; ++chunk) {

@@ -21,6 +21,7 @@ enum class Kind : std::int64_t { tensor, nothing, failed };
 // Small enough to wait at its receiver, so that it is never waited for by its sender.
 struct Header {
   Kind kind = Kind::tensor;
+  std::int64_t micro_batches = 0;  // of the sender's batch
   std::int64_t type = 0;
   std::int64_t dimensions = 0;
   std::array<std::int64_t, kMostDimensions> sizes = {};
@@ -106,6 +107,12 @@ Arrival Messages::take(Work work, int to_stage, int micro_batch) {
   constexpr std::chrono::milliseconds kSlice{100};
   while (incoming->body_asked.wait_for(kSlice) != std::future_status::ready) check_interruption();
   const auto handle = incoming->body_asked.get();
+  if (incoming->header.micro_batches != micro_batches_)
+    throw InputError(
+        fmt::format("Pipeline: {} micro-batches on rank {}, and {} on rank {}: "
+                    "expected the same on all ranks",
+                    micro_batches_, world_.rank(), incoming->header.micro_batches,
+                    rank_of(work == Work::forward ? to_stage - 1 : to_stage + 1)));
   if (handle) handle->wait();
   return {.failed = incoming->header.kind == Kind::failed, .tensor = incoming->body};
 }
@@ -130,6 +137,7 @@ void Messages::send(const Arrival& what, Work work, int to_stage, int micro_batc
   drop_sent();
   const auto outgoing = std::make_shared<Outgoing>();
   outgoing->header = header_of(what);
+  outgoing->header.micro_batches = micro_batches_;
   if (outgoing->header.kind == Kind::tensor)
     outgoing->body = what.tensor.detach().to(torch::kCPU).contiguous();
   outgoing_.push_back(outgoing);

@@ -32,9 +32,12 @@ class Messages {
   /// `world` is used for nothing else.
   explicit Messages(World world) : world_(std::move(world)) {}
 
+  /// A batch of so many micro-batches, on all ranks.
+  void begin(int micro_batches) { micro_batches_ = micro_batches; }
   /// A message that will be taken: it comes in while this rank computes.
   void expect(Work work, int to_stage, int micro_batch);
-  /// Waits for it. Throws what World::receive does.
+  /// Waits for it. Throws what World::receive does, and InputError where its sender has another
+  /// number of micro-batches.
   Arrival take(Work work, int to_stage, int micro_batch);
   /// Throws InputError for a tensor that no message can hold.
   static void check_can_be_sent(const torch::Tensor& tensor);
@@ -57,6 +60,7 @@ class Messages {
   void drop_sent();
 
   World world_;
+  int micro_batches_ = 0;
   std::map<Key, std::shared_ptr<Incoming>> expected_;
   std::map<Key, Arrival> here_;  // of a stage to another of the same rank
   std::vector<std::shared_ptr<Outgoing>> outgoing_;

@@ -12,6 +12,7 @@
 #include "parallel/pipeline/schedule.h"
 #include "parallel/pipeline/stages.h"
 #include "parallel/sharded_within.h"
+#include "parallel/tensor/updated_pieces.h"
 #include "sullae/adapter.h"
 #include "torch/agreement.h"
 
@@ -34,13 +35,17 @@ std::string text_of(const PipelineOptions& options, const std::vector<PipelineSt
   return text;
 }
 
+void check_micro_batches(int count) {
+  if (count < 1 || count > Messages::kMostMicroBatches)
+    throw InputError(fmt::format("Pipeline: {} micro-batches: expected 1 to {}", count,
+                                 Messages::kMostMicroBatches));
+}
+
 Schedule checked_schedule(const World& world, const std::vector<PipelineStage>& stages,
                           const PipelineOptions& options) {
   check_same_on_all(world, "the pipeline", text_of(options, stages));
   const Schedule schedule = pipeline::parse_schedule(options.schedule);
-  if (options.micro_batches < 1 || options.micro_batches > Messages::kMostMicroBatches)
-    throw InputError(fmt::format("Pipeline: {} micro-batches: expected 1 to {}",
-                                 options.micro_batches, Messages::kMostMicroBatches));
+  check_micro_batches(options.micro_batches);
   if (std::ranges::any_of(stages, is_empty))
     throw InputError("Pipeline: a stage without a module or forward");
   if (stages.empty()) throw InputError("Pipeline: no stages: expected one a rank, or more");
@@ -118,16 +123,16 @@ class Pipeline::Impl {
   }
   double clip(double max_norm, ShardedOptimizer& optimizer, const World* tensor) {
     optimizer.synchronize();
-    return clip(optimizer.pieces(), max_norm, tensor, &within(optimizer).store.world());
+    const ParameterStore& store = within(optimizer).store;
+    return clip(pieces_called_as(stages_.parameters(), store), max_norm, tensor, &store.world());
   }
 
   Stages& stages() { return stages_; }
   const Stages& stages() const { return stages_; }
   int micro_batches(int of_this_batch) const {
-    if (of_this_batch < 0)
-      throw InputError(
-          fmt::format("Pipeline: {} micro-batches: expected 1 or more", of_this_batch));
-    return of_this_batch == 0 ? options_.micro_batches : of_this_batch;
+    const int count = of_this_batch == 0 ? options_.micro_batches : of_this_batch;
+    check_micro_batches(count);
+    return count;
   }
   int most_alive() const { return most_alive_; }
 
@@ -157,6 +162,7 @@ class Pipeline::Impl {
   Result run(Batch batch, const std::vector<pipeline::Action>& actions) {
     const auto start = std::chrono::steady_clock::now();
     const bool trains = batch.trains;
+    messages_.begin(batch.micro_batches);
     Run run(stages_, messages_, world_, std::move(batch));
     try {
       run.run(actions);
@@ -175,14 +181,22 @@ class Pipeline::Impl {
     struct Ending {
       double failed = 0;
       double loss = 0;
+      double samples = 0;  // of the first rank's inputs, and the last one's targets
     };
-    const Ending mine{.failed = run.has_failed() ? 1.0 : 0.0, .loss = run.loss()};
+    const Ending mine{.failed = run.has_failed() ? 1.0 : 0.0,
+                      .loss = run.loss(),
+                      .samples = static_cast<double>(run.samples())};
     std::vector<Ending> all(static_cast<std::size_t>(world_.size()));
-    own_world_.allgather(&mine, all.data(), 2, DataType::float64);
+    own_world_.allgather(&mine, all.data(), 3, DataType::float64);
     const bool any =
         std::ranges::any_of(all, [](const Ending& ending) { return ending.failed != 0; });
-    if (!any) return all.back().loss;
-    throw_failure(run.error());
+    if (any) throw_failure(run.error());
+    if (all.back().samples != 0 && all.front().samples != all.back().samples)
+      throw InputError(
+          fmt::format("Pipeline: {} inputs on the first rank, and {} targets on the "
+                      "last: expected as many",
+                      all.front().samples, all.back().samples));
+    return all.back().loss;
   }
 
   [[noreturn]] void throw_failure(const std::exception_ptr& own) {

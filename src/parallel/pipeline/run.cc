@@ -45,6 +45,12 @@ void Run::divide_batch() {
   targets_ = divided(batch_.targets, batch_.micro_batches, "targets");
 }
 
+std::int64_t Run::samples() const {
+  if (!batch_.trains || failed_) return 0;
+  if (world_.rank() == world_.size() - 1) return batch_.targets.size(0);
+  return world_.rank() == 0 ? batch_.inputs.size(0) : 0;
+}
+
 void Run::run(const std::vector<Action>& actions) {
   try {
     divide_batch();
@@ -84,6 +90,9 @@ torch::Tensor Run::guarded(const Action& action, const Call& work) {
   } catch (const std::exception& error) {  // rethrown when all ranks know
     failed_ = true;
     error_ = std::make_exception_ptr(Error(name + ": " + first_line(error.what())));
+  } catch (...) {  // as above
+    failed_ = true;
+    error_ = std::make_exception_ptr(Error(name + ": threw what is no std::exception"));
   }
   world_.mark("PIPELINE", name, start);
   return result;

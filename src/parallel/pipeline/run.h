@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
@@ -41,6 +42,8 @@ class Run {
   bool has_failed() const { return failed_; }
   /// The mean over samples, where this rank has the last stage.
   double loss() const { return loss_; }
+  /// Of a batch that trains: the first rank's inputs, or the last one's targets; 0 elsewhere.
+  std::int64_t samples() const;
   std::vector<torch::Tensor> take_outputs() { return std::move(outputs_); }
   int most_alive() const { return most_alive_; }
 

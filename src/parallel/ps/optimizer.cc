@@ -10,6 +10,7 @@
 #include "ps/client/slice_client.h"
 #include "sullae/ps.h"
 #include "torch/gradient_hooks.h"
+#include "torch/trained_parameters.h"
 
 namespace sullae::ps {
 namespace {
@@ -31,8 +32,11 @@ class ParameterServerOptimizer::Impl {
        const WorkerOptions& options)
       : rate_(rate_of(rule)), rule_(core_rule(rule, kOptimizer)) {
     std::vector<std::size_t> sizes;
-    for (const auto& item : parameters) {
-      if (!item.value().requires_grad()) continue;
+    for (const auto& item : each_once(parameters)) {
+      if (!item.value().requires_grad()) {
+        frozen_.push_back({.name = item.key(), .tensor = item.value()});
+        continue;
+      }
       check_parameter(item.key(), item.value());
       names_.push_back(item.key());
       tensors_.push_back(item.value());
@@ -51,6 +55,7 @@ class ParameterServerOptimizer::Impl {
   }
 
   void step() {
+    check_still_frozen(frozen_, kOptimizer);
     for (std::size_t i = 0; i < client_->slices().size(); ++i) {
       if (!client_->has_pushed(i)) take_gradient(i);
     }
@@ -245,6 +250,7 @@ class ParameterServerOptimizer::Impl {
   double rate_;
   Rule rule_;
   std::vector<std::string> names_;
+  std::vector<PlannedParameter> frozen_;
   std::vector<torch::Tensor> tensors_;
   std::vector<std::vector<std::size_t>> slices_of_;  // each tensor
   std::optional<SliceClient> client_;

@@ -27,8 +27,9 @@ double clip_grad_norm(const torch::nn::Module& module, ShardedOptimizer& optimiz
                       const World& world) {
   optimizer.synchronize();
   const auto tensor = world_of_parts(module);
-  const auto pieces = optimizer.pieces();
-  const World* const replicas = within(optimizer).store.replicas();
+  const ParameterStore& store = within(optimizer).store;
+  const auto pieces = pieces_called_as(module.named_parameters(), store);
+  const World* const replicas = store.replicas();
   const double squares = own_squares(pieces, parts_of(module), !tensor || tensor->rank() == 0);
   const bool counts = replicas == nullptr || replicas->rank() == 0;
   return clip_to_norm(pieces, counts ? squares : 0, max_norm, world);

@@ -8,13 +8,36 @@
 #include "torch/agreement.h"
 
 namespace sullae {
+namespace {
+
+using Parameters = torch::OrderedDict<std::string, torch::Tensor>;
+
+// The first of each.
+std::map<const void*, std::string> names_in(const Parameters& parameters) {
+  std::map<const void*, std::string> names;
+  for (const auto& item : parameters) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+  return names;
+}
+
+}  // namespace
+
+Parameters pieces_called_as(const Parameters& parameters, const ParameterStore& store) {
+  const auto names = names_in(parameters);
+  Parameters pieces;
+  for (std::size_t i = 0; i < store.all().size(); ++i) {
+    const PlannedParameter& one = store.all()[i];
+    const auto name = names.find(one.tensor.unsafeGetTensorImpl());
+    if (store.piece_of(i).defined())
+      pieces.insert(name == names.end() ? one.name : name->second, store.piece_of(i));
+  }
+  return pieces;
+}
 
 UpdatedByName pieces_by_name(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                              const ParameterStore& store, const World& world) {
   UpdatedByName updated;
   std::string problem;
-  std::map<const void*, std::string> names;
-  for (const auto& item : parameters) names.emplace(item.value().unsafeGetTensorImpl(), item.key());
+  const auto names = names_in(parameters);
   for (std::size_t i = 0; i < store.all().size(); ++i) {
     if (!store.is_trained(i)) continue;
     const PlannedParameter& one = store.all()[i];

@@ -20,6 +20,10 @@ namespace sullae {
 UpdatedByName pieces_by_name(const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                              const ParameterStore& store, const World& world);
 
+/// What `optimizer` updates, by the first names that its parameters have among `parameters`.
+torch::OrderedDict<std::string, torch::Tensor> pieces_called_as(
+    const torch::OrderedDict<std::string, torch::Tensor>& parameters, const ParameterStore& store);
+
 /// An optimizer of pieces, in the place of one of parts.
 PartsOptimizer as_parts(const Sharded& sharded);
 

@@ -10,6 +10,21 @@ namespace sullae::ps {
 
 using nlohmann::json;
 
+namespace {
+
+// What `one` has otherwise than `other`: "kind adam, beta1 0.8".
+std::string differing(const json& one, const json& other) {
+  std::string text;
+  for (const auto& [key, value] : one.items()) {
+    if (value == other.at(key)) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key,
+                        value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+}  // namespace
+
 std::unique_ptr<Group> Group::make(const json& said, const ServerOptions& options,
                                    Replies replies) {
   if (said.contains("table")) return std::make_unique<TableGroup>(said, options, replies);
@@ -27,15 +42,18 @@ Group::Group(const json& said, const ServerOptions& options, Replies replies)
 std::string Group::wrong_with(const json& said) const {
   const json own = shape();
   const Rule rule = rule_of(said.at("rule"));
+  const char* const whose = is_of_file_ ? "those in --ps-dir" : "the first worker's";
   if (rule != rule_)
-    return fmt::format("its optimizer is {}, and the first worker's {}", to_json(rule).dump(),
-                       to_json(rule_).dump());
+    return fmt::format(
+        "its optimizer is {}, and that of {} {}", differing(to_json(rule), to_json(rule_)),
+        is_of_file_ ? "--ps-dir" : "the first worker", differing(to_json(rule_), to_json(rule)));
   for (const auto& [key, value] : own.items()) {
     if (said.contains(key) && said.at(key) == value) continue;
     return fmt::format(
-        "the {} of '{}' are others than the first worker's: expected the same model, and the same "
-        "servers in the same order",
-        key == "table" ? "rows" : "parameters", name_);
+        "the {} of '{}' are others than {}: expected the same model, and {}servers in the same "
+        "order",
+        key == "table" ? "rows" : "parameters", name_, whose,
+        is_of_file_ ? "as many " : "the same ");
   }
   return "";
 }
@@ -64,6 +82,7 @@ bool Group::hello(Message& message, const json& said, const std::set<int>& dead)
     // are not waited for.
     if (header.step > 0) members_.expect_to_hear(Clock::now());
   }
+  is_of_file_ = false;
   members_.join(header.worker, header.incarnation, Clock::now());
   bool needs = false;
   std::int64_t step = 0;
@@ -281,6 +300,7 @@ json Group::description() const {
 }
 
 void Group::restore(const json& saved, bool same_job) {
+  is_of_file_ = true;
   restore_numbers(saved.at("numbers"));
   saved.at("id").get_to(id_);
   is_whole_ = true;

@@ -117,6 +117,7 @@ class Group {
   bool is_whole_ = false;
   bool has_begun_anew_ = true;
   bool is_on_disk_ = false;
+  bool is_of_file_ = false;                 // and nobody has joined since
   Clock::time_point given_ = Clock::now();  // the last part of what workers begin with
 };
 

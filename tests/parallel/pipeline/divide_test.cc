@@ -114,6 +114,23 @@ TEST(Divide, GivesEachRankItsLayersByTheirNames) {
   });
 }
 
+// Ranks would have two where one process has one.
+TEST(Divide, RefusesAParameterOfTwoStages) {
+  run_ranks({.size = 2}, [](World& world) {
+    const torch::nn::Linear shared(8, 8);
+    torch::nn::Sequential layers;
+    layers->push_back("a", shared);
+    layers->push_back("b", torch::nn::Linear(8, 8));
+    layers->push_back("c", torch::nn::Linear(8, 8));
+    layers->push_back("d", shared);
+    EXPECT_TRUE(contains(
+        error_of<InputError>([&] {
+          divide(layers, torch::zeros({64, 8}), world);
+        }),
+        "divide: 'a.weight' of stage 0 and 'd.weight' of stage 1 are one parameter: expected"));
+  });
+}
+
 TEST(Divide, SaysWhatIsWrong) {
   const auto errors = [](int layers, std::int64_t width, const DivisionOptions& options) {
     return run_ranks_catching({.size = 2}, [&](World& world) {

@@ -84,6 +84,24 @@ TEST(Pipeline, SaysWhatIsWrong) {
                 [](const torch::Tensor& output, const torch::Tensor&) { return output; });
     });
     EXPECT_TRUE(contains(error, "expected a number")) << error;
+    EXPECT_EQ(error_of<InputError>(
+                  [&] { pipe.step(inputs_of(0), targets_of(0), mean_square, 1, 1 << 18); }),
+              "Pipeline: 262144 micro-batches: expected 1 to 131072");
+    const auto thrown = error_of([&] {
+      pipe.step(inputs_of(0), targets_of(0),
+                [](const torch::Tensor&, const torch::Tensor&) -> torch::Tensor { throw 3; });
+    });
+    EXPECT_TRUE(contains(thrown, "forward: threw what is no std::exception")) << thrown;
+    const auto inputs = inputs_of(0).size(0);
+    const auto fewer = targets_of(0).narrow(0, 0, inputs - 1);
+    const auto mean = [](const torch::Tensor& output, const torch::Tensor&) {
+      return output.mean();
+    };
+    EXPECT_EQ(error_of<InputError>([&] { pipe.step(inputs_of(0), fewer, mean); }),
+              fmt::format("Pipeline: {} inputs on the first rank, and {} targets on the last: "
+                          "expected as many",
+                          inputs, inputs - 1));
+    EXPECT_GT(pipe.step(inputs_of(0), targets_of(0), mean_square), 0) << "it goes on";
   });
   const auto errors = run_ranks_catching({.size = 2}, [](World& world) {
     Pipeline pipe(divide(layers_of(4), inputs_of(0), world), world,
@@ -93,6 +111,19 @@ TEST(Pipeline, SaysWhatIsWrong) {
     EXPECT_EQ(error,
               "ranks disagree about the pipeline: it is 1f1b with 2 micro-batches and 1 stages a "
               "rank on rank 0, and 1f1b with 3 micro-batches and 1 stages a rank on rank 1");
+}
+
+TEST(Pipeline, NamesAnotherNumberOfMicroBatches) {
+  const auto errors = run_ranks_catching({.size = 2}, [](World& world) {
+    Pipeline pipe(divide(layers_of(4), inputs_of(0), world), world);
+    pipe.step(inputs_of(0), targets_of(0), mean_square, 1, 4 - 2 * world.rank());
+  });
+  for (const auto& error : errors)
+    EXPECT_TRUE(contains(error,
+                         "Pipeline: 2 micro-batches on rank 1, and 4 on rank 0: expected "
+                         "the same on all ranks") ||
+                contains(error, "Pipeline: 4 micro-batches on rank 0, and 2 on rank 1"))
+        << error;
 }
 
 // A rank that dies is named by those that wait for it.

@@ -217,6 +217,28 @@ TEST(ParameterServerOptimizer, SendsGradientsBeforeTheStep) {
   remote.pull();
 }
 
+// A tied parameter is one, also on the servers; and none comes to be trained by nobody.
+TEST(ParameterServerOptimizer, HasEachParameterOnce) {
+  RunningServers servers(1, {});
+  PsNet net(1);
+  net->register_module("again", net->in);
+  net->out->bias.set_requires_grad(false);
+  ParameterServerOptimizer remote(net->named_parameters(), torch::optim::SGDOptions(0.1),
+                                  worker_of(servers, 0));
+  PsNet local(1);
+  local->out->bias.set_requires_grad(false);
+  torch::optim::SGD optimizer({local->in->weight, local->in->bias, local->out->weight},
+                              torch::optim::SGDOptions(0.1));
+  for (int step = 0; step < 3; ++step) {
+    train(net, remote, step);
+    train(local, optimizer, step);
+  }
+  EXPECT_TRUE(torch::allclose(net->in->weight, local->in->weight, 0, 1e-6));
+  net->out->bias.set_requires_grad(true);
+  EXPECT_TRUE(contains(error_of<InputError>([&] { train(net, remote, 3); }),
+                       "ParameterServerOptimizer: parameter 'out.bias'"));
+}
+
 TEST(ParameterServerOptimizer, SaysWhatCannotBe) {
   const auto error = [](const torch::OrderedDict<std::string, torch::Tensor>& parameters,
                         const ps::RuleOptions& rule, const ps::WorkerOptions& options) {

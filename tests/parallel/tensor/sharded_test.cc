@@ -44,6 +44,30 @@ struct Job {
   double norm = 0;
 };
 
+// An optimizer of a module that has the model as a part has other names for its parameters.
+TEST(ShardedInParts, AreClippedWhateverTheirNames) {
+  run_ranks({.size = 2}, [](World& world) {
+    const Mesh mesh(world, {{"dp", 1}, {"tp", 2}});
+    std::vector<double> norms;
+    for (const std::string prefix : {"", "net."}) {
+      Writer model(mesh["tp"]);
+      torch::OrderedDict<std::string, torch::Tensor> parameters;
+      for (const auto& item : model->named_parameters())
+        parameters.insert(prefix + item.key(), item.value());
+      ShardedOptimizer optimizer(
+          parameters,
+          [](const auto& pieces) {
+            return std::make_unique<torch::optim::SGD>(pieces.values(), 0.1);
+          },
+          {.stage = 1}, mesh["dp"]);
+      optimizer.zero_grad();
+      model->loss(texts_of(0)).backward();
+      norms.push_back(clip_grad_norm(*model, optimizer, kClip, world));
+    }
+    EXPECT_EQ(norms[0], norms[1]);
+  });
+}
+
 const std::vector<std::vector<Mesh::Dimension>> kMeshes = {
     {{"dp", 2}, {"tp", 2}}, {{"tp", 3}, {"dp", 2}}, {{"dp", 3}, {"tp", 1}}, {{"dp", 1}, {"tp", 2}}};
 
