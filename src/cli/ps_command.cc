@@ -10,6 +10,7 @@
 
 #include "base/end_signals.h"
 #include "base/environment.h"
+#include "base/host.h"
 #include "cli/commands.h"
 #include "cli/validators.h"
 #include "launch/ended_ranks.h"
@@ -34,6 +35,16 @@ void keep_freed_messages() {
 }
 
 // For tasks that all have the same command line.
+// Of an address as it is bound: sockets that take both kinds say all in IPv6's words.
+std::string as_workers_name(const std::string& bound) {
+  const std::string port = bound.substr(bound.rfind(':'));
+  const std::string mapped = "tcp://[::ffff:";
+  if (bound.starts_with(mapped))
+    return "tcp://" + bound.substr(mapped.size(), bound.find(']') - mapped.size()) + port;
+  const bool is_any = bound == "tcp://[::]" + port || bound == "tcp://0.0.0.0" + port;
+  return is_any ? "tcp://" + host_name() + port : bound;
+}
+
 int staleness_of(const Environment& environment) {
   std::string text = "0";
   read_text(environment, "SULLAE_PS_STALENESS", text);
@@ -103,7 +114,7 @@ class PsCommand final : public Command {
     if (registers) {
       registration.publish(server.endpoint(), host_);
     } else {
-      std::printf("parameter server at %s\n", server.endpoint().c_str());
+      std::printf("parameter server at %s\n", as_workers_name(server.endpoint()).c_str());
       std::fflush(stdout);
     }
     std::optional<EndedRanks> ended;

@@ -62,6 +62,22 @@ TEST(PsJob, GoesOnWithoutAWorkerThatIsKilled) {
       << result.standard_error;
 }
 
+TEST(PsJob, HasServersThatWereStartedBefore) {
+  Program server({sullae_program(), "ps", "--workers", "2", "--listen", "tcp://127.0.0.1:*",
+                  "--end-with-workers"},
+                 {{"SULLAE_JOB_SECRET", "shared"}});
+  ASSERT_TRUE(server.wait_for_output("parameter server at tcp://127.0.0.1:"));
+  const std::string said = server.output();
+  const auto at = said.find("tcp://");
+  const auto endpoint = said.substr(at, said.find('\n', at) - at);
+  const auto result =
+      run_program(words({"-np", "2", "--no-tag"}, "100"),
+                  {{"SULLAE_JOB_SECRET", "shared"}, {"SULLAE_PS_SERVERS", endpoint}});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(count(result.standard_output, "3.00 2.00"), 2U) << result.standard_output;
+  EXPECT_EQ(server.wait().exit_code, 0);
+}
+
 // They go on without it, and not to a world that it was to be in.
 TEST(PsJob, ARankThatEndsBeforeItComesIsNotWaitedForInInit) {
   const auto result = run_program(
