@@ -8,8 +8,15 @@ namespace sullae {
 
 using Clock = std::chrono::steady_clock;
 
+/// How long a wait may take, and what a user sets to change that.
+struct WaitLimit {
+  std::chrono::milliseconds time{};
+  const char* setting = "";
+};
+
 class Deadline {
  public:
+  explicit Deadline(const WaitLimit& limit) : Deadline(limit.time, limit.setting) {}
   /// `setting` names what a user sets to change the limit, e.g. "SULLAE_TIMEOUT".
   Deadline(std::chrono::milliseconds limit, const char* setting)
       : at_(Clock::now() + limit), limit_(limit), setting_(setting) {}

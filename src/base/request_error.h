@@ -1,6 +1,9 @@
 // What a client is told when its request cannot be answered.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "sullae/error.h"
 
 namespace sullae {
@@ -23,10 +26,15 @@ enum class Refusal {
 class RequestError : public Error {
  public:
   RequestError(Refusal refusal, const std::string& message) : Error(message), refusal_(refusal) {}
+  RequestError(Refusal refusal, const std::string& message, std::string allowed)
+      : Error(message), refusal_(refusal), allowed_(std::move(allowed)) {}
   Refusal refusal() const { return refusal_; }
+  /// Of wrong_method: those that there are, "GET, POST".
+  const std::string& allowed() const { return allowed_; }
 
  private:
   Refusal refusal_;
+  std::string allowed_;
 };
 
 /// The request itself is wrong.

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 #include <optional>
-#include <regex>
 
 #include "base/counted.h"
+#include "base/device_name.h"
 #include "base/end_signals.h"
 #include "base/host.h"
 #include "cli/commands.h"
@@ -160,10 +160,8 @@ class PredictCommand final : public Command {
 
   static CLI::Validator device() {
     return {[](const std::string& text) {
-              static const std::regex pattern("cpu|cuda(:[0-9]+)?");
-              return std::regex_match(text, pattern)
-                         ? std::string()
-                         : "'" + text + "': expected cpu, cuda or cuda:N";
+              return is_device_name(text) ? std::string()
+                                          : "'" + text + "': expected " + kDeviceNames;
             },
             ""};
   }

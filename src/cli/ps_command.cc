@@ -34,7 +34,6 @@ void keep_freed_messages() {
   ::mallopt(M_TRIM_THRESHOLD, kKept);
 }
 
-// For tasks that all have the same command line.
 // Of an address as it is bound: sockets that take both kinds say all in IPv6's words.
 std::string as_workers_name(const std::string& bound) {
   const std::string port = bound.substr(bound.rfind(':'));
@@ -45,6 +44,7 @@ std::string as_workers_name(const std::string& bound) {
   return is_any ? "tcp://" + host_name() + port : bound;
 }
 
+// For tasks that all have the same command line.
 int staleness_of(const Environment& environment) {
   std::string text = "0";
   read_text(environment, "SULLAE_PS_STALENESS", text);

@@ -33,9 +33,16 @@ bool is_flag(const CLI::Option& option) { return option.get_expected_min() == 0;
 
 bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
+// Of the numbers that flags take TOML has not all: no ".5", "007", or one of 64 bits without a
+// sign.
 bool is_number(const std::string& text) {
   const auto number = number_in<double>(text);
-  return number && std::isfinite(*number);
+  if (!number || !std::isfinite(*number)) return false;
+  try {
+    return toml::parse("x = " + text)["x"].is_number();
+  } catch (const toml::parse_error&) {
+    return false;
+  }
 }
 
 // Numbers as they were typed, all else as text.

@@ -4,22 +4,16 @@
 
 #include "base/secret.h"
 #include "dashboard/api.h"
+#include "http/origin.h"
 #include "http/server.h"
 #include "sullae/error.h"
 
 namespace sullae::dashboard {
-namespace {
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-}  // namespace
-
 class Dashboard::Impl {
  public:
   explicit Impl(const Options& options)
-      : token_(options.tokens_file.empty() && (options.draws_token || !is_loopback(options.host))
+      : token_(options.tokens_file.empty() &&
+                       (options.draws_token || !http::is_loopback(options.host))
                    ? draw_secret()
                    : ""),
         api_(existing(options.folder), access_of(options), {options.host, options.allowed_hosts}) {

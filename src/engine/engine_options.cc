@@ -6,7 +6,7 @@ namespace sullae::engine {
 
 EngineOptions EngineOptions::from(const Environment& environment, const WaitSettings& waits) {
   EngineOptions options{.stall_warning = waits.stall_warning,
-                        .stall_timeout = waits.timeout,
+                        .stall_timeout = waits.timeout.time,
                         .autotune = AutotuneOptions::from(environment)};
   read_milliseconds(environment, "SULLAE_CYCLE_TIME", options.cycle_time);
   read_count(environment, "SULLAE_FUSION_THRESHOLD", options.fusion_threshold);

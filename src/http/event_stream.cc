@@ -23,6 +23,7 @@ Response EventStream::answer() {
 bool EventStream::send(std::string_view data) {
   {
     const std::lock_guard lock(mutex_);
+    gone_ = gone_ || (!waiting_.empty() && waiting_.size() + data.size() > kMostWaiting);
     if (gone_) return false;
     waiting_.append("data: ").append(data).append("\n\n");
   }

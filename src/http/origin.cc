@@ -24,6 +24,10 @@ std::string_view without_port(std::string_view host) {
 
 }  // namespace
 
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 KnownHosts::KnownHosts(const std::string& own, const std::vector<std::string>& more) {
   names_ = {"localhost", to_lower(host_name()), to_lower(own)};
   for (const auto& name : more) names_.insert(to_lower(name));

@@ -12,6 +12,9 @@
 
 namespace sullae::http {
 
+/// Whether what listens there is reached from this machine alone.
+bool is_loopback(std::string_view host);
+
 /// Any thread may call it.
 class KnownHosts {
  public:

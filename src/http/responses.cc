@@ -36,8 +36,9 @@ int status_of(Refusal refusal) {
   return 500;
 }
 
-Response refusal_response(int status, const std::string& message) {
+Response refusal_response(int status, const std::string& message, const std::string& allowed = {}) {
   Response response = json_response({{"error", message}}, status);
+  if (!allowed.empty()) response.headers.emplace_back("Allow", allowed);
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (status == 429) response.headers.emplace_back("Retry-After", "1");
   return response;
@@ -54,7 +55,7 @@ Response failure_response(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const RequestError& refused) {
-    return refusal_response(status_of(refused.refusal()), refused.what());
+    return refusal_response(status_of(refused.refusal()), refused.what(), refused.allowed());
   } catch (const std::exception& failure) {
     return refusal_response(500, failure.what());
   }

@@ -156,7 +156,8 @@ class StreamSession final : public Session,
       value += std::string(field.value());
     }
     if (!target->host.empty()) request_.headers["host"] = std::move(target->host);
-    const bool asks = beast::iequals(header[beast::http::field::expect], "100-continue");
+    const bool asks = header.version() >= 11 &&
+                      beast::iequals(header[beast::http::field::expect], "100-continue");
     refusal_ = host_.handler().refuse_early(request_);
     if (refusal_ && (asks || parser_->content_length_remaining().value_or(kAnyBody) > kSmallBody)) {
       timer_.cancel();
@@ -257,6 +258,9 @@ class StreamSession final : public Session,
       message_->body() = std::move(response.body);
       message_->prepare_payload();
     }
+    // It would be said to be that of the answer which is known (RFC 9110, section 8.6).
+    if (message_->result() == beast::http::status::not_modified)
+      message_->content_length(boost::none);
     serializer_.emplace(*message_);
     write_some(kLeastPart);
   }

@@ -22,10 +22,7 @@ Store store_of(const Environment& environment) {
   std::string address;
   read_text(environment, "SULLAE_STORE", address);
   const auto settings = RendezvousSettings::from(environment);
-  return {StoreAddress::parse(address),
-          {settings.timeout, "SULLAE_RENDEZVOUS_TIMEOUT"},
-          {},
-          settings.job_secret};
+  return {StoreAddress::parse(address), Deadline(settings.timeout), {}, settings.job_secret};
 }
 
 }  // namespace

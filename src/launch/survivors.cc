@@ -85,7 +85,7 @@ World Survivors::make(const std::vector<int>& ended) {
 void Survivors::excuse(const std::vector<int>& ended) {
   if (number_ + 1 >= ended.size()) return;
   const auto settings = RendezvousSettings::from(process_environment());
-  const Deadline deadline(settings.timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const Deadline deadline(settings.timeout);
   Store store(StoreAddress::parse(job_.store), deadline, {}, settings.job_secret);
   for (std::size_t number = number_ + 1; number < ended.size(); ++number) {
     const int rank = rank_without(std::span(ended).first(number), job_.rank);

@@ -18,7 +18,6 @@
 namespace sullae::ps {
 namespace {
 
-constexpr const char* kTimeout = "SULLAE_RENDEZVOUS_TIMEOUT";
 constexpr std::chrono::seconds kStartLimit{10};
 constexpr std::chrono::seconds kLookLimit{1};
 Deadline start_deadline() { return {kStartLimit, "the start of a parameter server"}; }
@@ -77,7 +76,7 @@ std::vector<std::string> find_endpoints(const Environment& environment) {
   read_text(environment, "SULLAE_STORE", store);
   if (count == 0 || store.empty()) return of_tf_config(environment);
   const auto settings = RendezvousSettings::from(environment);
-  const Deadline deadline(settings.timeout, kTimeout);
+  const Deadline deadline(settings.timeout);
   Store client(StoreAddress::parse(store), deadline, {}, settings.job_secret);
   std::vector<std::string> endpoints;
   for (std::size_t i = 0; i < count; ++i)

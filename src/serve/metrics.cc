@@ -53,6 +53,7 @@ std::uint64_t Histogram::at_most(std::size_t bound) const {
 
 void VersionMetrics::count_batch(std::int64_t rows_of_batch) {
   ++executions;
+  executed_rows += static_cast<std::uint64_t>(std::max<std::int64_t>(rows_of_batch, 0));
   const auto bucket =
       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(rows_of_batch, 1) - 1));
   ++batches[static_cast<std::size_t>(std::min(static_cast<int>(bucket), kBatchBuckets - 1))];

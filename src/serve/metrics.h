@@ -45,6 +45,7 @@ struct VersionMetrics {
   Counter failure = 0;
   Counter rows = 0;
   Counter executions = 0;
+  Counter executed_rows = 0;  // also of those that failed
   Counter failure_ns = 0;
   // Of those that succeeded.
   Counter request_ns = 0;

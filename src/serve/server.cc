@@ -6,6 +6,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "http/access.h"
+#include "http/origin.h"
 #include "repository/remote_model.h"
 #include "serve/grpc/grpc_server.h"
 #include "serve/repository/repository.h"
@@ -45,7 +46,7 @@ class InferenceServer::Impl {
                      .poll = options.poll}),
         stores_(directory_),
         rest_(repository_, stores_, generations_, access_, {options.host, options.allowed_hosts}) {
-    if (access_.open() && options.host != "127.0.0.1" && options.host != "localhost")
+    if (access_.open() && !http::is_loopback(options.host))
       log::warning(
           "{} can be reached from other machines, and without --tokens-file everybody may "
           "do everything",

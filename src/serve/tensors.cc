@@ -43,8 +43,7 @@ Datatype parse_datatype(std::string_view name) {
   for (const TypeRow& row : kTypes) {
     if (name == row.name) return row.type;
   }
-  throw RequestError(
-      Refusal::invalid,
+  refuse(
       fmt::format("datatype '{}' is not known: expected BOOL, UINT8 to UINT64, INT8 to INT64, "
                   "FP16, BF16, FP32, FP64 or BYTES",
                   name));
@@ -54,8 +53,7 @@ std::size_t element_count(const std::vector<std::int64_t>& shape, std::string_vi
   std::size_t count = 1;
   for (const std::int64_t size : shape) {
     if (size < 0)
-      throw RequestError(
-          Refusal::invalid,
+      refuse(
           fmt::format("tensor '{}': shape [{}] has a negative size", name, fmt::join(shape, ", ")));
     if (size > 0 && count > kMostElements / static_cast<std::size_t>(size))
       refuse(fmt::format("tensor '{}': shape [{}] has more than {} elements", name,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/number.h"
 #include "base/toml.h"
 #include "kafka/address.h"
 #include "storage/storage.h"
@@ -58,6 +59,8 @@ RecipeOptions trained_on(const CheckpointMetadata& metadata, const std::string& 
   options.label_column = column("label-column");
   options.success_file = text("success-file", options.success_file);
   options.seed = table["seed"].value_or(options.seed);
+  // One that is no number of TOML's.
+  if (const auto seed = number_in<std::uint64_t>(text("seed", ""))) options.seed = *seed;
   options.skip_damaged = table["skip-damaged"].value_or(false);
   return options;
 }

@@ -35,7 +35,7 @@ std::unique_ptr<World::Impl> World::Impl::join(const WorldOptions& options) {
   auto session = std::make_shared<Session>(options);
   Topology topology;
   if (options.size > 1) {
-    const Deadline deadline(session->settings.rendezvous.timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+    const Deadline deadline(session->settings.rendezvous.timeout);
     const WorldSettings& settings = session->settings;
     topology = Topology::discover(
         *session->store, options.rank, options.size, settings.rendezvous.host_id,

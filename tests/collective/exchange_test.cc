@@ -22,7 +22,8 @@ class FailingSends final : public Transport {
  public:
   FailingSends(Rendezvous& rendezvous, int rank)
       : inner_(make_ucx_transport(
-            rendezvous, {.name = "test", .ranks = {0, 1}, .index = rank, .timeout = kPatience})) {}
+            rendezvous,
+            {.name = "test", .ranks = {0, 1}, .index = rank, .timeout = {kPatience, "test"}})) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::string name() const override { return inner_->name(); }
@@ -50,7 +51,7 @@ TEST(Exchange, NothingArrivesInTheMemoryOfACollectiveThatHasFailed) {
   const StoreServer server(address);
   const auto run = [&](int rank, const auto& work) {
     Store store(address, {kPatience, "the test's patience"});
-    StoreRendezvous rendezvous(store, rank, kPatience);
+    StoreRendezvous rendezvous(store, rank, {kPatience, "test"});
     FailingSends transport(rendezvous, rank);
     p2p::Scratch scratch;
     const Labels labels;

@@ -242,8 +242,8 @@ TEST_P(Failures, ARankThatDoesNotComeEndsTheWaitWithItsName) {
         }
         world.barrier();
       });
-  EXPECT_TRUE(contains(errors[0],
-                       "rank 0 waited for rank 1, which did not join within 1 s (SULLAE_TIMEOUT)"))
+  EXPECT_TRUE(contains(
+      errors[0], "rank 0 waited for rank 1, which did not join within 1 s (the world's timeout)"))
       << errors[0];
 }
 

@@ -74,13 +74,13 @@ class Nccl : public ::testing::TestWithParam<Kind> {
         try {
           require(cudaSetDevice(rank));
           Store store(address, {kPatience, "the test's patience"});
-          StoreRendezvous rendezvous(store, rank, kPatience);
+          StoreRendezvous rendezvous(store, rank, {kPatience, "test"});
           std::vector<int> ranks(static_cast<std::size_t>(size));
           std::iota(ranks.begin(), ranks.end(), 0);
           const nccl::Options options{.group = {.name = "test", .ranks = ranks, .index = rank},
                                       .device = rank,
-                                      .timeout = kPatience,
-                                      .rendezvous_timeout = kPatience};
+                                      .timeout = {kPatience, "test"},
+                                      .rendezvous_timeout = {kPatience, "test"}};
           const auto communicator =
               GetParam() == Kind::flat
                   ? nccl::make(rendezvous, options)

@@ -19,7 +19,7 @@ TEST(CollectiveSettings, ComeFromTheEnvironment) {
   EXPECT_TRUE(with("SULLAE_HIERARCHICAL_ADASUM", "1").hierarchical_adasum);
   EXPECT_TRUE(with("SULLAE_HIERARCHICAL_NCCL", "1").hierarchical_nccl);
   EXPECT_EQ(with("SULLAE_DEVICE_TRANSPORT", "host").device_transport, DeviceTransport::host);
-  EXPECT_EQ(with("SULLAE_TIMEOUT", "3").waits.timeout, std::chrono::seconds{3});
+  EXPECT_EQ(with("SULLAE_TIMEOUT", "3").waits.timeout.time, std::chrono::seconds{3});
 }
 
 TEST(CollectiveSettings, ThatCannotBeAreRefused) {

@@ -32,6 +32,7 @@ TEST_F(DashboardApi, NothingIsChangedHere) {
     const auto answer = HttpClient(dashboard().port()).ask(method, "/api/runs", "{}");
     EXPECT_EQ(answer.status, 405);
     EXPECT_TRUE(contains(answer.body, "expected GET: nothing is changed here"));
+    EXPECT_EQ(answer.headers.at("allow"), "GET, HEAD");
   }
   EXPECT_EQ(HttpClient(dashboard().port()).ask("HEAD", "/api/runs", "").status, 200);
   HttpClient client(dashboard().port());
@@ -61,6 +62,11 @@ TEST_F(DashboardApi, WhatHasNotChangedIsNotSentAgain) {
   const auto again = ask("/api/curves?run=a&tag=train/loss", {{"If-None-Match", tag}});
   EXPECT_EQ(again.status, 304);
   EXPECT_TRUE(again.body.empty());
+  EXPECT_FALSE(again.headers.contains("content-length"));
+  // As proxies say it, and caches that have several.
+  for (const std::string& known : {"W/" + tag, "\"other\", " + tag, std::string("*")})
+    EXPECT_EQ(ask("/api/curves?run=a&tag=train/loss", {{"If-None-Match", known}}).status, 304)
+        << known;
   RunLog(root_ / "a", {}, RunLog::Earlier::continued).scalars(2, {{"train/loss", 3}});
   EXPECT_EQ(ask("/api/curves?run=a&tag=train/loss", {{"If-None-Match", tag}}).status, 200);
 }

@@ -11,7 +11,8 @@ namespace {
 using namespace sullae::testing;
 
 EngineOptions with(const char* name, const char* value) {
-  return EngineOptions::from(environment_of(name, value), {.timeout = std::chrono::seconds{77}});
+  return EngineOptions::from(environment_of(name, value),
+                             {.timeout = {std::chrono::seconds{77}, "test"}});
 }
 
 TEST(EngineOptions, ComeFromTheEnvironment) {

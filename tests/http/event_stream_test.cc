@@ -91,6 +91,19 @@ TEST_F(EventStreams, WhoSendsIsToldThatTheClientIsGone) {
   handler_.stream->end();
 }
 
+// What nobody reads does not take the memory of others.
+TEST_F(EventStreams, WhoReadsTooSlowlyGetsNoMore) {
+  const std::string piece(std::size_t{64} << 10, 'x');
+  std::size_t sent = 0;
+  while (handler_.stream->send(piece)) sent += piece.size();
+  EXPECT_LE(sent, http::EventStream::kMostWaiting);
+  EXPECT_GT(sent, http::EventStream::kMostWaiting / 2);
+  // One that is larger than that goes alone.
+  const auto large = std::make_shared<http::EventStream>();
+  EXPECT_TRUE(large->send(std::string(2 * http::EventStream::kMostWaiting, 'x')));
+  EXPECT_FALSE(large->send("y"));
+}
+
 TEST_F(EventStreams, TheServerWaitsForTheirEnd) {
   HttpClient client(server_.port());
   client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -24,7 +24,7 @@ Weights train(const World& world, const World& data, double clip) {
   Writer model(world);
   torch::optim::AdamW adam(model->parameters(), torch::optim::AdamWOptions(0.01));
   DistributedOptimizer optimizer(adam, model->named_parameters(), {}, data);
-  for (int step = 0; step < 20; ++step) {
+  for (int step = 0; step < 100; ++step) {
     optimizer.zero_grad();
     const std::int64_t own = kTexts / data.size();
     model->loss(texts_of(step).narrow(0, data.rank() * own, own)).backward();

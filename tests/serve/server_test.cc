@@ -68,6 +68,18 @@ TEST_F(ServerTest, SpeaksTritonsExtensions) {
   // Without a Content-Type, as they send it.
   const std::string load = "/v2/repository/models/m/load";
   EXPECT_EQ(http.ask("POST", load, "{}", {{"Content-Type", ""}}).status, 200);
+  // What was put there a moment ago, and whatever comes of it.
+  const auto added = directory_.path() / "new";
+  std::filesystem::copy(model_, added, std::filesystem::copy_options::recursive);
+  EXPECT_EQ(http.ask("POST", "/v2/repository/models/new/load", "{}").status, 200);
+  EXPECT_EQ(http.post("/v2/models/new/infer", std::string(kInfer)).status, 200);
+  std::filesystem::create_directories(added / "9");
+  std::ofstream(added / "9" / "model.pt") << "garbage";
+  const auto refused = http.ask("POST", "/v2/repository/models/new/load", "{}");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_TRUE(contains(refused.body, "model 'new': version 9 is refused: ")) << refused.body;
+  EXPECT_EQ(http.post("/v2/models/new/infer", std::string(kInfer)).status, 200);
+  EXPECT_EQ(http.ask("POST", "/v2/repository/models/none/load", "{}").status, 404);
   const auto configured = http.post(load, json{{"parameters", {{"config", "{}"}}}}.dump());
   EXPECT_EQ(configured.status, 400);
   EXPECT_TRUE(contains(configured.body, "config.toml says how it is served"));

@@ -294,6 +294,19 @@ TEST(S3, WhatMayNotBeAskedForIsLookedForInLists) {
             server.s3("d/f") + ": the answer is 403 (credentials of AWS_ACCESS_KEY_ID)");
 }
 
+// Consoles and Hadoop write files in the place of folders, which would be there without anything.
+TEST(S3, FoldersAreRemovedWithTheirMarks) {
+  const StoreServer& server = StoreServer::empty();
+  for (const char* const key : {"d/", "d_$folder$", "d/sub/", "d/sub_$folder$", "d/none/"})
+    server.put(key, "");
+  server.put("d/sub/x", "1");
+  server.put("d2/", "");
+  storage::remove(server.s3("d"));
+  EXPECT_FALSE(storage::exists(server.s3("d")));
+  EXPECT_FALSE(storage::exists(server.s3("d/none")));
+  EXPECT_TRUE(storage::exists(server.s3("d2")));
+}
+
 // Whichever is asked first: HEAD, whose answer has no body, or a list.
 TEST(S3, ABucketOfAnotherRegionIsFound) {
   StoreServer::empty().put("f", "content");

@@ -187,6 +187,13 @@ TEST_F(Recipes, SettingsComeFromAFileAndTheCommandLineCountsMore) {
   std::ofstream(path("merged.toml")) << printed.standard_output;
   EXPECT_EQ(run_train({"mnist", "--config", path("merged.toml"), "--print-config"}).standard_output,
             printed.standard_output);
+  // Also of numbers that TOML does not write so.
+  const auto odd = run_train({"mnist", "--lr", ".5", "--seed", "18446744073709551615", "--epochs",
+                              "007", "--print-config"});
+  std::ofstream(path("odd.toml")) << odd.standard_output;
+  const auto again = run_train({"mnist", "--config", path("odd.toml"), "--print-config"});
+  EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+  EXPECT_EQ(again.standard_output, odd.standard_output);
   // A recipe's defaults can be switched off.
   std::ofstream(path("off.toml")) << "nesterov = false\n";
   EXPECT_TRUE(

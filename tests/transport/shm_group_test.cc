@@ -47,7 +47,7 @@ class Pipe final : public Rendezvous {
 };
 
 shm::GroupOptions member(int index) {
-  return {.name = "test", .ranks = {0, 1}, .index = index, .timeout = kGroupPatience};
+  return {.name = "test", .ranks = {0, 1}, .index = index, .timeout = {kGroupPatience, "test"}};
 }
 
 // Who has been reaped has no descriptor by which its end could be noticed.
@@ -83,7 +83,7 @@ TEST(Group, WhatAMemberThatFailsHasAnnouncedStays) {
     std::promise<void> failed;
     std::thread other([&] {
       shm::GroupOptions options = member(0);
-      options.timeout = std::chrono::milliseconds(50);
+      options.timeout = {std::chrono::milliseconds(50), "test"};
       shm::Group group(pipe, options);
       std::memset(group.slot(0, group.next_announcement()), 7, shm::kSlotBytes);
       group.exchange({});

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/deadline.h"
 #include "collective/messages/delivery.h"
 
 namespace sullae::messages {
@@ -21,7 +22,7 @@ namespace sullae::messages {
 struct MessengerOptions {
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout{};        ///< of each wait
+  WaitLimit timeout{};                        ///< of each wait
   std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
 };
 

@@ -19,8 +19,8 @@ void Messenger::check(Operation& operation) {
 std::exception_ptr Messenger::why_over(Operation& operation) {
   if (auto error = operation.failure->first()) return error;
   if (!operation.patience) {
-    operation.patience = std::make_unique<Patience>(Patience{
-        Deadline(options_.timeout, "SULLAE_TIMEOUT"), StallWarning(options_.stall_warning)});
+    operation.patience = std::make_unique<Patience>(
+        Patience{Deadline(options_.timeout), StallWarning(options_.stall_warning)});
   }
   const Deadline& deadline = operation.patience->deadline;
   try {

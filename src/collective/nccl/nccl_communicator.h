@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "sullae/communicator.h"
 #include "sullae/device.h"
 #include "transport/failure.h"
@@ -26,8 +27,8 @@ struct GroupOptions {
 struct Options {
   GroupOptions group;
   int device = 0;
-  std::chrono::milliseconds timeout{};             ///< of each operation
-  std::chrono::milliseconds rendezvous_timeout{};  ///< of making the communicator
+  WaitLimit timeout{};             ///< of each operation
+  WaitLimit rendezvous_timeout{};  ///< of making the communicator
   /// What has ended the world ends what is on the stream. Null: nothing does.
   std::shared_ptr<const Failure> failure = nullptr;
 };

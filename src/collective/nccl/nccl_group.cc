@@ -86,7 +86,7 @@ ncclResult_t grouped(const Calls& calls) {
 
 Group::Group(Rendezvous& rendezvous, const Options& options, std::shared_ptr<Stream> stream)
     : options_(options), stream_(std::move(stream)) {
-  const Deadline deadline(options.rendezvous_timeout, "SULLAE_RENDEZVOUS_TIMEOUT");
+  const Deadline deadline(options.rendezvous_timeout);
   const std::string key = "nccl/" + options.group.name;
   ncclUniqueId id{};
   if (rank() == 0) {
@@ -123,7 +123,7 @@ Group::~Group() {
 // What this rank's kernels have handed to NCCL's threads is still on its way to others, which an
 // abort would keep it from. NCCL waits for that, and for ranks of this host, without a limit.
 void Group::destroy() noexcept {
-  const auto limit = std::min<std::chrono::milliseconds>(options_.timeout, kLeaving);
+  const auto limit = std::min<std::chrono::milliseconds>(options_.timeout.time, kLeaving);
   const auto left = std::make_shared<std::promise<void>>();
   const auto done = left->get_future();
   try {
@@ -134,7 +134,7 @@ void Group::destroy() noexcept {
     }).detach();
     if (done.wait_for(limit) == std::future_status::ready) return;
     log::warning("NCCL: leaving the ranks was not done {}; it goes on in the background",
-                 Deadline(limit, "SULLAE_TIMEOUT, and at most 10 s").describe());
+                 Deadline(limit, "the limit of an operation, and at most 10 s").describe());
   } catch (const std::system_error& error) {  // there are no more threads
     log::warning("NCCL: leaving the ranks: {}", error.what());
     ncclCommAbort(handle_);
@@ -160,7 +160,7 @@ void Group::enqueue(const char* what, const std::function<ncclResult_t()>& call)
   const std::lock_guard calling(watchdog_->mutex());
   watchdog_->check();
   const OnDevice on(options_.device);
-  settle(what, call(), Deadline(options_.timeout, "SULLAE_TIMEOUT"));
+  settle(what, call(), Deadline(options_.timeout));
   watchdog_->note();
 }
 

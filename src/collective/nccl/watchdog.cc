@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kPeriod{100};
 }  // namespace
 
 Watchdog::Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,
-                   std::chrono::milliseconds timeout, std::shared_ptr<const Failure> failure)
+                   const WaitLimit& timeout, std::shared_ptr<const Failure> failure)
     : communicator_(communicator),
       stream_(std::move(stream)),
       timeout_(timeout),
@@ -87,10 +87,10 @@ void Watchdog::look() {
       operations_.pop_front();
       head_since_ = now;
     }
-    if (operations_.empty() || now - head_since_ < timeout_) return;
+    if (operations_.empty() || now - head_since_ < timeout_.time) return;
   }
   abort(fmt::format("NCCL: an operation did not end {}: some rank did not take part",
-                    Deadline(timeout_, "SULLAE_TIMEOUT").describe()));
+                    Deadline(timeout_).describe()));
 }
 
 void Watchdog::abort(const std::string& reason) {

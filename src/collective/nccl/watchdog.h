@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "base/deadline.h"
 #include "collective/nccl/cuda.h"
 #include "transport/failure.h"
 
@@ -22,8 +23,8 @@ namespace sullae::nccl {
 /// whoever uses it next, or asks once they have returned, gets the reason.
 class Watchdog {
  public:
-  Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream,
-           std::chrono::milliseconds timeout, std::shared_ptr<const Failure> failure);
+  Watchdog(ncclComm_t communicator, std::shared_ptr<Stream> stream, const WaitLimit& timeout,
+           std::shared_ptr<const Failure> failure);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -51,7 +52,7 @@ class Watchdog {
 
   ncclComm_t communicator_;
   std::shared_ptr<Stream> stream_;
-  std::chrono::milliseconds timeout_;
+  WaitLimit timeout_;
   std::shared_ptr<const Failure> failure_;
   std::mutex calls_;
   mutable std::mutex mutex_;  // guards all below

@@ -84,8 +84,7 @@ InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& ch
   check_parameters(message);
   const int raw = message.raw_input_contents_size();
   if (raw > 0 && raw != message.inputs_size()) {
-    throw RequestError(
-        Refusal::invalid,
+    refuse(
         fmt::format("raw_input_contents has {} entries, expected one for each of the "
                     "{} inputs",
                     raw, message.inputs_size()));
@@ -100,9 +99,7 @@ InferRequest from_grpc(inference::ModelInferRequest message, const CheckRows& ch
       if (tensor.datatype == Datatype::bytes) check(input.contents().bytes_contents_size());
       take_contents(*input.mutable_contents(), tensor);
     } else if (input.has_contents()) {
-      throw RequestError(
-          Refusal::invalid,
-          fmt::format("input '{}' has both contents and raw_input_contents", tensor.name));
+      refuse(fmt::format("input '{}' has both contents and raw_input_contents", tensor.name));
     } else if (tensor.datatype == Datatype::bytes) {
       tensor.strings = split_strings(message.raw_input_contents(i), tensor.name, check);
     } else {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/device_name.h"
 #include "base/number.h"
 #include "base/split.h"
 #include "base/toml_file.h"
@@ -125,15 +126,7 @@ class Reader : private TomlFile {
   }
   std::string device(const toml::node& node) const {
     auto value = text(node);
-    constexpr std::string_view kNumbered = "cuda:";
-    constexpr int kMost = 99;
-    const int index = value.starts_with(kNumbered)
-                          ? number_in<int>(value.substr(kNumbered.size())).value_or(-1)
-                          : -1;
-    const bool numbered =
-        index >= 0 && index <= kMost && value == fmt::format("{}{}", kNumbered, index);
-    if (value != "cpu" && value != "cuda" && !numbered)
-      fail(node, fmt::format("'{}': expected cpu, cuda or cuda:N", value));
+    if (!is_device_name(value)) fail(node, fmt::format("'{}': expected {}", value, kDeviceNames));
     return value;
   }
   VersionPolicy policy(const toml::node& node) const {

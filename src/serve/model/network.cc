@@ -39,6 +39,11 @@ void refuse_computing(std::string_view trace) {
     if (line.find_first_not_of(" \t") != std::string_view::npos) what = line;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
+  // The machine's fault, and not the request's.
+  for (const std::string_view mark : {"out of memory", "can't allocate memory", "CUDA error"}) {
+    if (trace.find(mark) != std::string_view::npos)
+      throw Error(fmt::format("the model cannot compute now: {}", what));
+  }
   refuse(fmt::format("the model cannot compute this request: {}", what));
 }
 

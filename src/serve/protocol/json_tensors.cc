@@ -147,9 +147,7 @@ void append_element(const json& value, InferTensor& tensor) {
       if (is_base64(value) && value["b64"].is_string()) {
         auto bytes = decode_base64(value["b64"].get_ref<const std::string&>());
         if (!bytes)
-          throw RequestError(
-              Refusal::invalid,
-              fmt::format("tensor '{}': a text after \"b64\" is no base64", tensor.name));
+          refuse(fmt::format("tensor '{}': a text after \"b64\" is no base64", tensor.name));
         tensor.strings.push_back(std::move(*bytes));
       } else if (value.is_string()) {
         tensor.strings.push_back(value.get<std::string>());

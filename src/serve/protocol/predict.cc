@@ -121,9 +121,7 @@ json predict_response(const std::vector<InferTensor>& outputs, PredictForm form)
   auto predictions = json::array();
   for (const auto& output : outputs) {
     if (output.shape.empty() || output.shape[0] != outputs[0].shape[0])
-      throw RequestError(
-          Refusal::invalid,
-          fmt::format("output '{}' has not one entry a row: ask with \"inputs\"", output.name));
+      refuse(fmt::format("output '{}' has not one entry a row: ask with \"inputs\"", output.name));
   }
   const std::int64_t rows = outputs.empty() || outputs[0].shape.empty() ? 0 : outputs[0].shape[0];
   std::vector<std::size_t> next(outputs.size(), 0);

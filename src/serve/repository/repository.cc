@@ -200,11 +200,18 @@ void Repository::update(ServedModel& model, bool at_once) {
 // A version is destroyed here and not where its last request ended, which would hold that thread
 // up.
 void Repository::free_unused() {
-  const std::lock_guard lock(retired_mutex_);
-  const auto before = retired_.size();
-  std::erase_if(retired_, [](const auto& version) { return version.use_count() == 1; });
+  std::vector<std::shared_ptr<Version>> unused;
+  {
+    const std::lock_guard lock(retired_mutex_);
+    const auto in_use = std::ranges::partition(
+        retired_, [](const auto& version) { return version.use_count() > 1; });
+    unused.assign(std::make_move_iterator(in_use.begin()), std::make_move_iterator(in_use.end()));
+    retired_.erase(in_use.begin(), in_use.end());
+  }
+  if (unused.empty()) return;
+  unused.clear();  // which takes a while
   // Weights are freed in pieces that the C library would keep.
-  if (retired_.size() < before) ::malloc_trim(0);
+  ::malloc_trim(0);
 }
 
 void Repository::watch() {
@@ -302,7 +309,14 @@ ModelStatus Repository::reload(const std::string& model) {
   const auto served = find(model);
   served->forget_refusals();
   update(*served, /*at_once=*/true);
-  return served->status();
+  ModelStatus status = served->status();
+  const auto newest = std::ranges::max_element(status.versions, {}, &VersionStatus::number);
+  if (newest != status.versions.end() && newest->state == VersionState::refused)
+    throw RequestError(Refusal::conflict, fmt::format("model '{}': version {} is refused: {}",
+                                                      model, newest->number, newest->reason));
+  if (status.serving == 0 && !status.problem.empty())
+    throw RequestError(Refusal::conflict, fmt::format("model '{}': {}", model, status.problem));
+  return status;
 }
 
 }  // namespace sullae::serve

@@ -87,7 +87,7 @@ void write_batches(const std::vector<Line>& lines, MetricsText& text) {
     }
     sum += value_of(metrics.batches.back());
     text.sample("sullae_batch_rows_bucket", labels + ",le=\"+Inf\"", sum);
-    text.sample("sullae_batch_rows_sum", labels, value_of(metrics.rows));
+    text.sample("sullae_batch_rows_sum", labels, value_of(metrics.executed_rows));
     text.sample("sullae_batch_rows_count", labels, sum);
   }
 }

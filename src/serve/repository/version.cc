@@ -86,7 +86,7 @@ void Version::infer(const std::shared_ptr<Version>& self, InferRequest request, 
                              self->count_request(Clock::now() - start, !result.error);
                              (*answer)(std::move(result));
                            });
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // libtorch's, or of memory, too
     ++self->metrics_.failure;
     self->metrics_.failure_ns += nanoseconds(Clock::now() - start);
     done({.response = {}, .error = std::current_exception()});

@@ -61,9 +61,11 @@ std::vector<Route> operator_routes(Repository& repository, Workers& workers) {
           [&](const Call& call) {
             expect_no_body(call, "which looks at all that is there");
             return http::json_response(overview({repository.reload(call.model)}));
-          })},
+          }),
+       Route::Model::any},
       {"POST", "v2/repository/models/{model}/load", http::Role::operate,
-       in(workers.loaders, [&](const Call& call) { return load(repository, call); })},
+       in(workers.loaders, [&](const Call& call) { return load(repository, call); }),
+       Route::Model::any},
       {"POST", "v2/repository/models/{model}/unload", http::Role::operate,
        here([](const Call&) -> http::Response { refuse(kNoUnload); })},
   };

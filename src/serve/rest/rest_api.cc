@@ -70,7 +70,8 @@ void RestApi::check(const http::Request& head) const {
     access_.check(head.header("authorization"), match.route->role);
   // With tokens no page of another site can: it has none.
   if (match.route->role == http::Role::operate && access_.open()) need_json(head);
-  if (!match.model.empty()) repository_.expect(match.model);
+  if (!match.model.empty() && match.route->model == Route::Model::served)
+    repository_.expect(match.model);
 }
 
 void RestApi::handle(http::Request request, http::Respond respond) {

@@ -35,6 +35,8 @@ struct Route {
   std::string pattern;
   http::Role role;
   Handler handler;
+  /// What {model} must be before the handler is called.
+  enum class Model { served, any } model = Model::served;
 };
 
 }  // namespace sullae::serve

@@ -66,7 +66,7 @@ Match Router::find(const http::Request& head) const {
   }
   if (!others.empty())
     throw RequestError(Refusal::wrong_method,
-                       fmt::format("{} {}: expected {}", head.method, head.path, others));
+                       fmt::format("{} {}: expected {}", head.method, head.path, others), others);
   explain_action(path);
   throw RequestError(Refusal::not_found, fmt::format("there is nothing at {}", head.path));
 }

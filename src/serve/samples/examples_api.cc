@@ -56,8 +56,7 @@ std::string label_of(const json& example, std::size_t index, const Codec& codec,
   if (codec.learns_to_write()) {
     // As answers have it.
     if (example.value("label", json(online::kNoLabel)) != online::kNoLabel)
-      throw RequestError(
-          Refusal::invalid,
+      refuse(
           fmt::format("example {}: \"label\": the model learns from texts without labels: expected "
                       "none, or null, which takes the text back",
                       index));
@@ -75,26 +74,21 @@ online::Example parse_example(const json& example, std::size_t index, const std:
   if (!example.is_object()) refuse(fmt::format("example {}: expected an object", index));
   for (const auto& item : example.items()) {
     if (item.key() != input && item.key() != "label" && item.key() != "key")
-      throw RequestError(
-          Refusal::invalid,
-          fmt::format("example {}: '{}': expected {}, label and key", index, item.key(), input));
+      refuse(fmt::format("example {}: '{}': expected {}, label and key", index, item.key(), input));
   }
   online::Example result;
   if (example.contains("key")) result.key = member(example, "key", index);
   if (result.key.size() > kMostKeyBytes)
-    throw RequestError(Refusal::invalid,
-                       fmt::format("example {}: a key of {} bytes: expected at most {}", index,
-                                   result.key.size(), kMostKeyBytes));
+    refuse(fmt::format("example {}: a key of {} bytes: expected at most {}", index,
+                       result.key.size(), kMostKeyBytes));
   const auto label = example.find("label");
   const bool removes = label != example.end() && label->is_null();
   // What is taken back is known by its key alone, where it was given one.
   if (const auto text = example.find(kText);
       text != example.end() && text->is_string() &&
       text->get_ref<const std::string&>().size() > train::kMostTextBytes)
-    throw RequestError(
-        Refusal::invalid,
-        fmt::format("example {}: \"text\" has {} bytes, expected at most {}", index,
-                    text->get_ref<const std::string&>().size(), train::kMostTextBytes));
+    refuse(fmt::format("example {}: \"text\" has {} bytes, expected at most {}", index,
+                       text->get_ref<const std::string&>().size(), train::kMostTextBytes));
   if (!removes || result.key.empty())
     result.input =
         input == kText ? member(example, kText, index) : image(example, index, codec, until);

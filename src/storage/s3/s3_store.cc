@@ -198,8 +198,10 @@ class S3Store final : public Store {
     return listing;
   }
 
+  // With the marks of folders, whose own names stand in no list.
   void collect(const std::string& path, std::vector<std::string>& keys) {
     const std::string folder = folder_of(path);
+    const std::size_t before = keys.size();
     for (const auto& entry : list(path)) {
       if (entry.status.is_folder) {
         collect(folder + entry.name, keys);
@@ -207,6 +209,8 @@ class S3Store final : public Store {
         keys.push_back(folder + entry.name);
       }
     }
+    const bool is_folder = keys.size() > before || list_some(folder, "", 1).is_there;
+    if (is_folder && !path.empty()) keys.insert(keys.end(), {folder, path + "_$folder$"});
   }
 
   S3Client client_;

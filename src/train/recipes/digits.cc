@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "sullae/data.h"
 #include "sullae/error.h"
 #include "train/batches/memory.h"
@@ -61,6 +62,8 @@ class DigitsTask final : public Task {
       test_ = to_tensors(std::move(mnist.test));
       description_ = fmt::format("MNIST from {}", options.data.string());
     } else {
+      log::info_once("no MNIST was found: drawing {} digits, which takes a while",
+                     kDrawnTrain + kDrawnTest);
       train_ = to_tensors(data::draw_digits(kDrawnTrain, 2 * options.seed));
       test_ = to_tensors(data::draw_digits(kDrawnTest, 2 * options.seed + 1));
       description_ =

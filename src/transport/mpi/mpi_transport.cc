@@ -179,7 +179,7 @@ class MpiTransport final : public Transport {
   }
 
   void wait(std::span<Request> requests) override {
-    const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    const Deadline deadline(options_.timeout);
     StallWarning warning(options_.stall_warning);
     const int spins = in_own_thread ? kMpiBackgroundSpins : kMpiForegroundSpins;
     for (Request& request : requests) {
@@ -214,7 +214,7 @@ class MpiTransport final : public Transport {
     for (const Pending& one : pending_) {
       if (one.receives) MPI_Cancel(one.request);
     }
-    const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    const Deadline deadline(options_.timeout);
     const auto sends_until = std::chrono::steady_clock::now() + kSendLimit;
     while (!pending_.empty() && !deadline.passed()) {
       std::erase_if(pending_, [](const Pending& one) {

@@ -226,7 +226,7 @@ void Group::wait_for(int member, const Ready& ready) {
 
 template <class Ready>
 void Group::sleep_until(int member, const Ready& ready) {
-  const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+  const Deadline deadline(options_.timeout);
   StallWarning warning(options_.stall_warning);
   Member& awaited = members_[member];
   struct Registration {

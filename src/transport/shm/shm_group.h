@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/fd.h"
 #include "transport/failure.h"
 #include "transport/labels.h"
@@ -76,7 +77,7 @@ struct GroupOptions {
   std::string name;                           ///< distinguishes this group's keys in the rendezvous
   std::vector<int> ranks;                     ///< world rank of each member, in order
   int index = 0;                              ///< this process's place among them
-  std::chrono::milliseconds timeout{};        ///< of each wait within a collective
+  WaitLimit timeout{};                        ///< of each wait within a collective
   std::chrono::milliseconds stall_warning{};  ///< after which a wait is reported; 0: never
   /// Ends every wait once it happens. Never null.
   std::shared_ptr<const Failure> failure = std::make_shared<Failure>();

@@ -13,7 +13,7 @@ namespace sullae {
 class StoreRendezvous final : public Rendezvous {
  public:
   /// `store` must outlive it. `timeout` is of each call.
-  StoreRendezvous(Store& store, int rank, std::chrono::milliseconds timeout)
+  StoreRendezvous(Store& store, int rank, const WaitLimit& timeout)
       : store_(store), rank_(rank), timeout_(timeout) {}
 
   void put(std::span<const int> to, std::string_view key, std::string_view value) override;
@@ -21,11 +21,11 @@ class StoreRendezvous final : public Rendezvous {
   void fence(std::span<const int> ranks, std::string_view key) override;
 
  private:
-  Deadline deadline() const { return {timeout_, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
+  Deadline deadline() const { return Deadline(timeout_); }
 
   Store& store_;
   int rank_;
-  std::chrono::milliseconds timeout_;
+  WaitLimit timeout_;
 };
 
 }  // namespace sullae

@@ -88,7 +88,7 @@ class UcxTransport final : public Transport {
   }
 
   void wait(std::span<Request> requests) override {
-    const Deadline deadline(options_.timeout, "SULLAE_TIMEOUT");
+    const Deadline deadline(options_.timeout);
     StallWarning warning(options_.stall_warning);
     const auto turn = lingering_.turn();
     for (Request& request : requests) {

@@ -31,7 +31,7 @@ TEST_P(MessageFailures, ARankThatDoesNotSendEndsTheWaitWithItsName) {
     }
     EXPECT_EQ(error_of([&] { world.receive(&value, 1, DataType::int32, 1, 7); }),
               "receive: rank 0 waited for rank 1 (tag 7), which did not send within 1 s "
-              "(SULLAE_TIMEOUT)");
+              "(the world's timeout)");
     // The world is of no further use, and says why.
     world.send(&value, 1, DataType::int32, 1);
   });
@@ -50,7 +50,7 @@ TEST_P(MessageFailures, ARankThatDoesNotReceiveEndsTheWaitForALargeMessage) {
   });
   EXPECT_TRUE(contains(errors[0],
                        "send: rank 0 waited for rank 1 (tag 7), which did not receive it within "
-                       "1 s (SULLAE_TIMEOUT)"))
+                       "1 s (the world's timeout)"))
       << errors[0];
 }
 

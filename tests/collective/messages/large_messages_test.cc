@@ -33,7 +33,7 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
   const Context context{.number = 1, .members = {0, 1}, .failure = &failure};
   const auto rank = [&](int own) {
     Store store(address, {kPatience, "the test's patience"});
-    StoreRendezvous rendezvous(store, own, kPatience);
+    StoreRendezvous rendezvous(store, own, {kPatience, "test"});
     std::vector<std::unique_ptr<Carrier>> carriers;
     carriers.push_back(make_shm_carrier(rendezvous, {.rank = own,
                                                      .ranks = {0, 1},
@@ -42,7 +42,8 @@ TEST_P(LargeMessages, ArriveBothWaysAtOnce) {
     if (!GetParam().fetch) {
       EXPECT_FALSE(carriers[0]->can_fetch(1 - own));
     }
-    Messenger messenger({.rank = own, .size = 2, .timeout = kPatience}, std::move(carriers));
+    Messenger messenger({.rank = own, .size = 2, .timeout = {kPatience, "test"}},
+                        std::move(carriers));
     for (const std::size_t bytes : {8193UL, 100003UL, 524287UL, 524288UL, 5000011UL}) {
       std::vector<std::byte> out(bytes);
       std::vector<std::byte> expected(bytes);

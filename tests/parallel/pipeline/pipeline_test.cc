@@ -39,7 +39,7 @@ void expect_close(const Weights& weights, const Weights& expected, double tolera
     EXPECT_LE((weights.at(name) - value).abs().max().item<double>(), tolerance) << name;
 }
 
-constexpr int kSteps = 20;
+constexpr int kSteps = 100;
 
 struct Course {
   std::vector<double> losses;

@@ -82,8 +82,9 @@ TEST(ParameterServer, SaysWhatItRefuses) {
       contains(larger, "refuses worker 1: the parameters of 'optimizer' are others than the first"))
       << larger;
   const auto other = error(kSlices, {.momentum = 0.5});
-  EXPECT_TRUE(contains(other, "its optimizer is {")) << other;
-  EXPECT_TRUE(contains(other, "\"momentum\":0.5")) << other;
+  EXPECT_TRUE(contains(other,
+                       "its optimizer is momentum 0.5, and that of the first worker momentum 0.0"))
+      << other;
   const auto table = [&](int worker, std::int64_t dimension) {
     auto given = options;
     given.worker = worker;

@@ -214,7 +214,9 @@ TEST_F(Attacks, HeadAndWrongMethodsAreAnswered) {
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.body, "");
   EXPECT_EQ(http.get("/v2/health/live").json(), json({{"live", true}}));
-  EXPECT_EQ(http.ask("DELETE", "/v2/health/live", "").status, 405);
+  const auto deleted = http.ask("DELETE", "/v2/health/live", "");
+  EXPECT_EQ(deleted.status, 405);
+  EXPECT_EQ(deleted.headers.at("allow"), "GET");
   EXPECT_EQ(http.ask("OPTIONS", "/v1/models/m:predict", "").status, 405);
 }
 

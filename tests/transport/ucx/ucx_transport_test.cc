@@ -23,7 +23,7 @@ constexpr int kLargeGroup = 65;  // so large that ranks connect with the first m
 TransportOptions options_of(int rank, int size = kLargeGroup) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return {.name = "test", .ranks = ranks, .index = rank, .timeout = kPatience};
+  return {.name = "test", .ranks = ranks, .index = rank, .timeout = {kPatience, "test"}};
 }
 
 // Rank 1 connects to rank 0, which accepts but has nothing to say to it. When it does, rank 1 is
@@ -32,14 +32,14 @@ TEST(UcxTransport, APeerThatConnectedAndDiedBeforeTheFirstWordToItIsNamed) {
   const auto address = StoreAddress::parse("unix:" + unique_mark());
   const StoreServer server(address);
   Store store(address, {kPatience, "the test's patience"});
-  StoreRendezvous rendezvous(store, 0, kPatience);
+  StoreRendezvous rendezvous(store, 0, {kPatience, "test"});
   const auto zero = make_ucx_transport(rendezvous, options_of(0));
   Program victim({UCX_VICTIM, address.to_string(), "1", std::to_string(kLargeGroup)});
   ASSERT_TRUE(victim.wait_for_output("sent"));
 
   std::thread other([&] {
     Store own(address, {kPatience, "the test's patience"});
-    StoreRendezvous own_rendezvous(own, 2, kPatience);
+    StoreRendezvous own_rendezvous(own, 2, {kPatience, "test"});
     const auto two = make_ucx_transport(own_rendezvous, options_of(2));
     char byte = 0;
     Request request = two->send(0, 2, &byte, 1);
@@ -73,7 +73,7 @@ TEST(UcxTransport, WhatWasSentArrivesThoughItsSenderDoesNothingMore) {
   const auto on_rank = [&](int rank, const std::function<void(Transport&)>& body) {
     return std::thread([=] {
       Store store(address, {kPatience, "the test's patience"});
-      StoreRendezvous rendezvous(store, rank, kPatience);
+      StoreRendezvous rendezvous(store, rank, {kPatience, "test"});
       const auto transport = make_ucx_transport(rendezvous, options_of(rank, 2));
       body(*transport);
     });

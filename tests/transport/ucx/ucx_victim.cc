@@ -17,10 +17,12 @@ int main(int argc, char** argv) {
   std::vector<int> ranks(std::strtoul(argv[3], nullptr, 10));
   std::iota(ranks.begin(), ranks.end(), 0);
   const int rank = std::atoi(argv[2]);
-  StoreRendezvous rendezvous(store, rank, patience);
-  const auto transport = make_ucx_transport(
-      rendezvous,
-      {.name = "test", .ranks = ranks, .index = rank, .timeout = std::chrono::milliseconds{500}});
+  StoreRendezvous rendezvous(store, rank, {patience, "test"});
+  const auto transport =
+      make_ucx_transport(rendezvous, {.name = "test",
+                                      .ranks = ranks,
+                                      .index = rank,
+                                      .timeout = {std::chrono::milliseconds{500}, "test"}});
   char byte = 0;
   Request request = transport->send(0, 1, &byte, 1);
   try {
