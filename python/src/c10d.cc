@@ -15,7 +15,7 @@ namespace sullae::python {
 namespace {
 
 RendezvousSettings settings() { return RendezvousSettings::from(process_environment()); }
-Deadline deadline() { return {settings().timeout, "SULLAE_RENDEZVOUS_TIMEOUT"}; }
+Deadline deadline() { return Deadline(settings().timeout); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <span>
 
+#include "base/interruption.h"
 #include "base/log.h"
 #include "launch/environment.h"
 #include "launch/init.h"
@@ -13,6 +14,13 @@
 
 namespace sullae {
 namespace {
+
+thread_local const Survivors* making = nullptr;
+
+// Another one that ends has said where it is, perhaps, and will not say the rest.
+void expect_no_other_end() {
+  if (making != nullptr) making->expect_all_there();
+}
 
 // A process that has ended is known to the launcher at once, and a host that is gone after a while.
 constexpr std::chrono::seconds kSaidWithin{10};
@@ -78,7 +86,16 @@ World Survivors::make(const std::vector<int>& ended) {
   options.size = job_.size - static_cast<int>(ended.size());
   options.generation = static_cast<int>(number_);
   if (options.size == 1) options.store.clear();
-  return join_anew(options);
+  const Interruptible waits(&expect_no_other_end);
+  making = this;
+  try {
+    World world = join_anew(options);
+    making = nullptr;
+    return world;
+  } catch (...) {
+    making = nullptr;
+    throw;
+  }
 }
 
 // Who has heard of fewer ends than this rank waits for it in a world that it does not come to.

@@ -42,24 +42,32 @@ void Loop::go_on_with_those_left() {
 
 // Ranks that step by themselves are at different steps of an epoch, and how far the one was that
 // has ended nobody knows: they go on from where they are on average. Some samples of the steps
-// between come once more, and as many never.
+// between come once more, and as many never. What else there is to know rank 0 says, who has
+// written it.
 void Loop::meet(const World& world) {
   const std::array<std::int64_t, 3> own{state_.epoch, state_.step, state_.steps};
   std::vector<std::array<std::int64_t, 3>> all(static_cast<std::size_t>(world.size()));
   world.allgather(own.data(), all.data()->data(), own.size(), DataType::int64);
   std::int64_t sum = 0;
+  std::int64_t most = 0;  // files, and --max-steps, go by it
   bool is_one_epoch = true;
   for (const auto& [epoch, step, steps] : all) {
     sum += step;
+    most = std::max(most, steps);
     is_one_epoch = is_one_epoch && epoch == own[0];
-    state_.steps = std::max(state_.steps, steps);  // files, and --max-steps, go by it
   }
-  // Where not, all had ended one, and rank 0 says what of that it has written.
-  if (is_one_epoch) return move_to(sum / world.size());
+  const RunState mine = state_;
+  state_.seconds = seconds();
   go_on_from(run_state_of(broadcast_text(world.rank() == 0 ? to_text(state_) : "", 0, world)));
   auto unsaved = static_cast<std::int64_t>(unsaved_);
   world.broadcast(&unsaved, 1, DataType::int64, 0);
   unsaved_ = static_cast<Unsaved>(unsaved);
+  state_.steps = most;
+  if (!is_one_epoch) return;  // all had ended the one
+  state_.step = mine.step;
+  state_.samples = mine.samples;
+  state_.loss_sum = mine.loss_sum;
+  move_to(sum / world.size());
 }
 
 // The loss is that of the samples which this rank has trained on.

@@ -99,7 +99,8 @@ class Pipeline {
 
   /// Forward and backward of a batch; returns the mean loss over its samples, on every rank.
   /// `inputs` are the first rank's and `targets` the last one's, divided along dimension 0 as
-  /// evenly as can be; those of others are ignored. Gradients are multiplied by `loss_scale`.
+  /// evenly as can be; those of others are ignored. There are as many targets as inputs, or, where
+  /// the parts are equal, as many for each input. Gradients are multiplied by `loss_scale`.
   /// `micro_batches`, the same on all ranks, are those of this batch, which may have fewer samples
   /// than others; 0: PipelineOptions::micro_batches.
   double step(const torch::Tensor& inputs, const torch::Tensor& targets, const Loss& loss,

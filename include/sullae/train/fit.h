@@ -39,7 +39,8 @@ class Stopped : public Error {
 /// other model takes them for its own. `observers` are told too. Returns rank 0's report on rank 0,
 /// and the rank's own elsewhere. Throws InputError for options that cannot be or data without
 /// samples, Stopped with TrainOptions::end_on_signals, and what reading, the model and the
-/// collectives throw.
+/// collectives throw. In a job with parameter servers that has lost a rank meanwhile `world` has
+/// ended, and the one of those that are left is init()'s.
 Report fit(torch::nn::Module& model, const Objective& objective, Data& data,
            const TrainOptions& options, const std::string& name = "model",
            const std::vector<Observer*>& observers = {}, const World& world = sullae::world());

@@ -181,21 +181,28 @@ class Pipeline::Impl {
     struct Ending {
       double failed = 0;
       double loss = 0;
-      double samples = 0;  // of the first rank's inputs, and the last one's targets
+      double inputs = 0;   // of the first rank
+      double targets = 0;  // of the last
     };
     const Ending mine{.failed = run.has_failed() ? 1.0 : 0.0,
                       .loss = run.loss(),
-                      .samples = static_cast<double>(run.samples())};
+                      .inputs = static_cast<double>(run.inputs()),
+                      .targets = static_cast<double>(run.targets())};
     std::vector<Ending> all(static_cast<std::size_t>(world_.size()));
-    own_world_.allgather(&mine, all.data(), 3, DataType::float64);
+    own_world_.allgather(&mine, all.data(), 4, DataType::float64);
     const bool any =
         std::ranges::any_of(all, [](const Ending& ending) { return ending.failed != 0; });
     if (any) throw_failure(run.error());
-    if (all.back().samples != 0 && all.front().samples != all.back().samples)
+    const auto inputs = static_cast<std::int64_t>(all.front().inputs);
+    const auto targets = static_cast<std::int64_t>(all.back().targets);
+    // Of a sample there may be several: then parts fit each other where they are equal.
+    const bool fits = targets == inputs ||
+                      (inputs > 0 && inputs % run.micro_batches() == 0 && targets % inputs == 0);
+    if (!fits)
       throw InputError(
           fmt::format("Pipeline: {} inputs on the first rank, and {} targets on the "
                       "last: expected as many",
-                      all.front().samples, all.back().samples));
+                      inputs, targets));
     return all.back().loss;
   }
 

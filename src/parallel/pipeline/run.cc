@@ -45,10 +45,13 @@ void Run::divide_batch() {
   targets_ = divided(batch_.targets, batch_.micro_batches, "targets");
 }
 
-std::int64_t Run::samples() const {
-  if (!batch_.trains || failed_) return 0;
-  if (world_.rank() == world_.size() - 1) return batch_.targets.size(0);
-  return world_.rank() == 0 ? batch_.inputs.size(0) : 0;
+std::int64_t Run::inputs() const {
+  return batch_.trains && !failed_ && world_.rank() == 0 ? batch_.inputs.size(0) : 0;
+}
+
+std::int64_t Run::targets() const {
+  const bool is_last = world_.rank() == world_.size() - 1;
+  return batch_.trains && !failed_ && is_last ? batch_.targets.size(0) : 0;
 }
 
 void Run::run(const std::vector<Action>& actions) {

@@ -42,8 +42,11 @@ class Run {
   bool has_failed() const { return failed_; }
   /// The mean over samples, where this rank has the last stage.
   double loss() const { return loss_; }
-  /// Of a batch that trains: the first rank's inputs, or the last one's targets; 0 elsewhere.
-  std::int64_t samples() const;
+  /// Of a batch that trains and has not failed here: on the first rank, and on the last; 0
+  /// elsewhere.
+  std::int64_t inputs() const;
+  std::int64_t targets() const;
+  int micro_batches() const { return batch_.micro_batches; }
   std::vector<torch::Tensor> take_outputs() { return std::move(outputs_); }
   int most_alive() const { return most_alive_; }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/environment.h"
+#include "launch/environment.h"
 #include "ps/endpoints.h"
 #include "sullae/error.h"
 #include "sullae/ps/optimizer.h"
@@ -32,6 +33,12 @@ void check_for_servers(const TrainOptions& options) {
   objections.raise();
 }
 
+// Its number among those of the job, some of which may have ended before `world` was made.
+int worker_of(const World& world) {
+  const WorldOptions job = detect_world(process_environment());
+  return job.size > 1 ? job.rank : world.rank();
+}
+
 class ServerUpdate final : public GatheredUpdate {
  public:
   // `model` has the weights to start from.
@@ -55,7 +62,8 @@ class ServerUpdate final : public GatheredUpdate {
     if (resumes_ && world.rank() == 0) {
       for (const auto& item : names_) loaded_.push_back(item.value().detach().clone());
     }
-    remote_.emplace(names_, server_rule(*optimizer_), ps::WorkerOptions{.worker = world.rank()});
+    remote_.emplace(names_, server_rule(*optimizer_),
+                    ps::WorkerOptions{.worker = worker_of(world)});
     if (passes_ > 0) remote_->overlap_backward(passes_);
   }
 

@@ -102,6 +102,14 @@ TEST(Pipeline, SaysWhatIsWrong) {
                           "expected as many",
                           inputs, inputs - 1));
     EXPECT_GT(pipe.step(inputs_of(0), targets_of(0), mean_square), 0) << "it goes on";
+    // Several targets of each input.
+    const auto both = [](const torch::Tensor& output, const torch::Tensor& target) {
+      return output.square().mean() + target.square().mean();
+    };
+    EXPECT_GT(pipe.step(inputs_of(0), torch::zeros({2 * inputs}), both, 1, 2), 0);
+    EXPECT_TRUE(contains(
+        error_of<InputError>([&] { pipe.step(inputs_of(0), torch::zeros({2 * inputs}), both); }),
+        "expected as many"));
   });
   const auto errors = run_ranks_catching({.size = 2}, [](World& world) {
     Pipeline pipe(divide(layers_of(4), inputs_of(0), world), world,

@@ -79,30 +79,38 @@ TEST_F(Attacks, BodiesOfAllClientsShareOneBudget) {
   client();
   const std::string head =
       "POST /v1/models/m:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6000000\r\n\r\n";
-  auto first = client();
-  first.send(head + std::string(5 << 20, ' '));
-  // The first is still being sent when the second takes what is left.
-  int status = 0;
-  for (int tries = 0; status != 503 && tries < 50; ++tries) {
-    auto second = client();
-    try {
-      second.send(head + std::string(6000000 - 1, ' '));
-    } catch (const std::exception&) {
-      // Refused while it was sending.
+  // The first is still being sent when the second takes what is left; or the second was read before
+  // it, and has taken what the first would need.
+  bool is_first_answered = false;
+  for (int round = 0; !is_first_answered && round < 20; ++round) {
+    auto first = client();
+    first.send(head + std::string(5 << 20, ' '));
+    int status = 0;
+    for (int tries = 0; status != 503 && tries < 50; ++tries) {
+      auto second = client();
+      try {
+        second.send(head + std::string(6000000 - 1, ' '));
+      } catch (const std::exception&) {
+        // Refused while it was sending.
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      try {
+        second.send(" ");
+        const auto answer = second.read_answer();
+        status = answer.status;
+        EXPECT_TRUE(status != 503 || contains(answer.body, "--max-inflight-megabytes"));
+      } catch (const std::exception&) {
+        status = 503;  // told and closed before this client looked
+      }
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     try {
-      second.send(" ");
-      const auto answer = second.read_answer();
-      status = answer.status;
-      EXPECT_TRUE(status != 503 || contains(answer.body, "--max-inflight-megabytes"));
+      first.send(std::string(6000000 - (5 << 20), ' '));
+      is_first_answered = status == 503 && first.read_answer().status != 503;
     } catch (const std::exception&) {
-      status = 503;  // told and closed before this client looked
+      // Refused, and closed.
     }
   }
-  EXPECT_EQ(status, 503);
-  first.send(std::string(6000000 - (5 << 20), ' '));
-  EXPECT_NE(first.read_answer().status, 503);
+  EXPECT_TRUE(is_first_answered);
   EXPECT_EQ(client().post("/v1/models/m:predict", json{{"instances", {{1, 2}}}}).status, 200);
 }
 
