@@ -3,17 +3,18 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 namespace sullae {
 
 /// Throws what ends the wait.
-using InterruptionCheck = void (*)();
+using InterruptionCheck = std::function<void()>;
 
 /// While it lives, long waits of the calling thread for other ranks, and for stores, make the check
 /// every 100 ms or so. A call that it ends is left as by a timeout.
 class Interruptible {
  public:
-  /// A `check` that is null: nothing ends its waits.
+  /// A `check` that is empty: nothing ends its waits.
   explicit Interruptible(InterruptionCheck check);
   ~Interruptible();
   Interruptible(const Interruptible&) = delete;
@@ -23,7 +24,7 @@ class Interruptible {
   InterruptionCheck before_;
 };
 
-/// That of the calling thread; null where its waits are not interrupted.
+/// That of the calling thread; empty where its waits are not interrupted.
 InterruptionCheck interruption_check();
 
 /// How long to wait for, of `remaining`, before the next check.

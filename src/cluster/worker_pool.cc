@@ -164,7 +164,6 @@ void WorkerPool::ask_engine() {
   if (!options_.job.is_elastic()) return;
   const Size size = options_.folder.size(options_.job);
   std::map<std::string, int> present;
-  std::vector<std::string> cancel;
   {
     const std::lock_guard lock(mutex_);
     if (size != size_) {
@@ -173,11 +172,11 @@ void WorkerPool::ask_engine() {
       wake_launcher();
     }
     for (const auto& [name, worker] : workers_) ++present[worker.engine_id];
-    cancel.swap(to_cancel_);
+    cancelling_.insert(cancelling_.end(), to_cancel_.begin(), to_cancel_.end());
+    to_cancel_.clear();
   }
   if (!engine_.asks_for_workers()) return;
-  for (const auto& id : cancel) plan_.let_go(id);
-  cancelling_.insert(cancelling_.end(), cancel.begin(), cancel.end());
+  for (const auto& id : cancelling_) plan_.let_go(id);
   const auto jobs = engine_.jobs(mark_.jobs, mark_.id);
   const auto decision = plan_.decide(jobs, present, size);
   for (const EngineJob& job : decision.ended) {
@@ -185,6 +184,11 @@ void WorkerPool::ask_engine() {
       say(fmt::format("{} ({}): {}", fmt::join(job.hosts, ", "), job.id, to_text(job.state)));
   }
   let_go(decision.release);
+  // One that has ended meanwhile could not be cancelled, however often it is tried.
+  std::erase_if(cancelling_, [&](const std::string& id) {
+    return std::ranges::none_of(jobs,
+                                [&](const EngineJob& job) { return job.id == id && is_live(job); });
+  });
   cancelling_.insert(cancelling_.end(), decision.cancel.begin(), decision.cancel.end());
   if (!cancelling_.empty()) engine_.cancel(cancelling_);
   cancelling_.clear();

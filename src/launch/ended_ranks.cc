@@ -10,20 +10,15 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "sullae/error.h"
+#include "transport/joining_keys.h"
 #include "transport/settings.h"
+#include "transport/store/job_store.h"
 
 namespace sullae {
 namespace {
 
 // Longer than any job.
 constexpr std::chrono::hours kEver{24 * 366};
-
-Store store_of(const Environment& environment) {
-  std::string address;
-  read_text(environment, "SULLAE_STORE", address);
-  const auto settings = RendezvousSettings::from(environment);
-  return {StoreAddress::parse(address), Deadline(settings.timeout), {}, settings.job_secret};
-}
 
 }  // namespace
 
@@ -33,8 +28,14 @@ int rank_without(std::span<const int> ended, int rank) {
   return rank - static_cast<int>(std::ranges::count_if(ended, [&](int one) { return one < rank; }));
 }
 
+std::string joining_key_without(std::span<const int> ended, int rank) {
+  return fmt::format("{}/{}", ended.size(), joining_key(rank_without(ended, rank)));
+}
+
 EndedRanks::EndedRanks(const Environment& environment, std::function<void(int rank)> take)
-    : store_(store_of(environment)), take_(std::move(take)), thread_([this] { listen(); }) {}
+    : store_(job_store(environment, Deadline(RendezvousSettings::from(environment).timeout))),
+      take_(std::move(take)),
+      thread_([this] { listen(); }) {}
 
 EndedRanks::~EndedRanks() {
   ending_ = true;

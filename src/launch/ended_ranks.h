@@ -19,6 +19,9 @@ std::string ended_rank_key(std::size_t number);
 /// The number that `rank`, which is none of `ended`, has among the ranks that are left.
 int rank_without(std::span<const int> ended, int rank);
 
+/// Where the ranks of the world without `ended` look for `rank`, in the job's store.
+std::string joining_key_without(std::span<const int> ended, int rank);
+
 /// Hears which ranks end, in the order in which they do.
 class EndedRanks {
  public:

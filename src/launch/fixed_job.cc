@@ -102,10 +102,8 @@ bool FixedJob::note_end(int rank) {
   const std::size_t others = ended_.size() - 1;
   store().set(ended_rank_key(others), fmt::to_string(rank));
   // The others go on, and may be about to make a world with it: that of all, or one of Survivors.
-  for (std::size_t world = 0; world <= others; ++world) {
-    const int number = rank_without(std::span(ended_).first(world), rank);
-    store().set(fmt::format("{}/{}", world, joining_key(number)), std::string(kHasEnded));
-  }
+  for (std::size_t world = 0; world <= others; ++world)
+    store().set(joining_key_without(std::span(ended_).first(world), rank), std::string(kHasEnded));
   return true;
 }
 

@@ -24,6 +24,7 @@
 #include "launch/descendants.h"
 #include "launch/process.h"
 #include "launch/remote_shell.h"
+#include "transport/settings.h"
 #include "transport/store/listen.h"
 
 namespace sullae {
@@ -46,8 +47,7 @@ thread_local RankOutput* output_of_job = nullptr;  // behind what its ranks have
 
 // The one that is set: parameter servers may have been started with it before.
 std::string secret_of_job() {
-  std::string given;
-  read_text(process_environment(), "SULLAE_JOB_SECRET", given);
+  const std::string given = RendezvousSettings::from(process_environment()).job_secret;
   return given.empty() ? draw_secret() : given;
 }
 

@@ -11,16 +11,10 @@
 #include "launch/init.h"
 #include "transport/joining_keys.h"
 #include "transport/settings.h"
+#include "transport/store/job_store.h"
 
 namespace sullae {
 namespace {
-
-thread_local const Survivors* making = nullptr;
-
-// Another one that ends has said where it is, perhaps, and will not say the rest.
-void expect_no_other_end() {
-  if (making != nullptr) making->expect_all_there();
-}
 
 // A process that has ended is known to the launcher at once, and a host that is gone after a while.
 constexpr std::chrono::seconds kSaidWithin{10};
@@ -53,9 +47,9 @@ std::vector<int> Survivors::ended() const {
 }
 
 void Survivors::expect_all_there() const {
-  const auto all = ended();
-  if (all.size() > number_)
-    throw PeerError(all[number_], who_ended(std::span(all).subspan(number_)));
+  const std::lock_guard lock(mutex_);
+  if (ended_.size() > number_)
+    throw PeerError(ended_[number_], who_ended(std::span(ended_).subspan(number_)));
 }
 
 bool Survivors::wait_for_end() {
@@ -86,28 +80,22 @@ World Survivors::make(const std::vector<int>& ended) {
   options.size = job_.size - static_cast<int>(ended.size());
   options.generation = static_cast<int>(number_);
   if (options.size == 1) options.store.clear();
-  const Interruptible waits(&expect_no_other_end);
-  making = this;
-  try {
-    World world = join_anew(options);
-    making = nullptr;
-    return world;
-  } catch (...) {
-    making = nullptr;
-    throw;
-  }
+  // Another one that ends has said where it is, perhaps, and will not say the rest.
+  const Interruptible by_another([this, before = interruption_check()] {
+    if (before) before();
+    expect_all_there();
+  });
+  return join_anew(options);
 }
 
 // Who has heard of fewer ends than this rank waits for it in a world that it does not come to.
 void Survivors::excuse(const std::vector<int>& ended) {
   if (number_ + 1 >= ended.size()) return;
-  const auto settings = RendezvousSettings::from(process_environment());
-  const Deadline deadline(settings.timeout);
-  Store store(StoreAddress::parse(job_.store), deadline, {}, settings.job_secret);
-  for (std::size_t number = number_ + 1; number < ended.size(); ++number) {
-    const int rank = rank_without(std::span(ended).first(number), job_.rank);
-    store.set(fmt::format("{}/{}", number, joining_key(rank)), kHasEnded, deadline);
-  }
+  const Environment environment = process_environment();
+  const Deadline deadline(RendezvousSettings::from(environment).timeout);
+  Store store = job_store(environment, deadline);
+  for (std::size_t number = number_ + 1; number < ended.size(); ++number)
+    store.set(joining_key_without(std::span(ended).first(number), job_.rank), kHasEnded, deadline);
 }
 
 }  // namespace sullae

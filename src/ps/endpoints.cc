@@ -12,7 +12,7 @@
 #include "base/split.h"
 #include "base/system_error.h"
 #include "transport/settings.h"
-#include "transport/store/store.h"
+#include "transport/store/job_store.h"
 #include "transport/tf_config.h"
 
 namespace sullae::ps {
@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kStartLimit{10};
 constexpr std::chrono::seconds kLookLimit{1};
+
 Deadline start_deadline() { return {kStartLimit, "the start of a parameter server"}; }
 
 std::string key_of(int server) { return fmt::format("ps/{}", server); }
@@ -75,9 +76,8 @@ std::vector<std::string> find_endpoints(const Environment& environment) {
   read_count(environment, "SULLAE_PS", count);
   read_text(environment, "SULLAE_STORE", store);
   if (count == 0 || store.empty()) return of_tf_config(environment);
-  const auto settings = RendezvousSettings::from(environment);
-  const Deadline deadline(settings.timeout);
-  Store client(StoreAddress::parse(store), deadline, {}, settings.job_secret);
+  const Deadline deadline(RendezvousSettings::from(environment).timeout);
+  Store client = job_store(environment, deadline);
   std::vector<std::string> endpoints;
   for (std::size_t i = 0; i < count; ++i)
     endpoints.push_back(client.get(key_of(static_cast<int>(i)), deadline));

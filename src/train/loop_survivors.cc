@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <numeric>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "sullae/error.h"
@@ -56,18 +55,20 @@ void Loop::meet(const World& world) {
     most = std::max(most, steps);
     is_one_epoch = is_one_epoch && epoch == own[0];
   }
-  const RunState mine = state_;
-  state_.seconds = seconds();
-  go_on_from(run_state_of(broadcast_text(world.rank() == 0 ? to_text(state_) : "", 0, world)));
   auto unsaved = static_cast<std::int64_t>(unsaved_);
   world.broadcast(&unsaved, 1, DataType::int64, 0);
   unsaved_ = static_cast<Unsaved>(unsaved);
-  state_.steps = most;
-  if (!is_one_epoch) return;  // all had ended the one
-  state_.step = mine.step;
-  state_.samples = mine.samples;
-  state_.loss_sum = mine.loss_sum;
-  move_to(sum / world.size());
+  state_.seconds = seconds();
+  RunState agreed =
+      run_state_of(broadcast_text(world.rank() == 0 ? to_text(state_) : "", 0, world));
+  agreed.steps = most;
+  if (is_one_epoch) {  // else all had ended one
+    agreed.step = state_.step;
+    agreed.samples = state_.samples;
+    agreed.loss_sum = state_.loss_sum;
+  }
+  go_on_from(std::move(agreed));
+  if (is_one_epoch) move_to(sum / world.size());
 }
 
 // The loss is that of the samples which this rank has trained on.

@@ -26,7 +26,7 @@ StepPlan::StepPlan(std::size_t size, const TrainOptions& options, int rank, int 
   const std::size_t left = rest % batch_;
   const bool too_few = options.sync_batch_norm && left < ranks_ * parts_;
   steps_ = begun.step + static_cast<std::int64_t>(rest / batch_ + (left > 0 && !too_few ? 1 : 0));
-  if (steps_ == 0 && too_few)
+  if (too_few && steps_ == 0 && begun.samples == 0)
     throw InputError(fmt::format("--sync-batch-norm: {} samples, expected at least {} for {} ranks",
                                  size_, ranks_ * parts_, ranks_));
 }

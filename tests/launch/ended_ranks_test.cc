@@ -19,6 +19,8 @@ TEST(EndedRanks, LeaveNumbersToTheOthers) {
   EXPECT_EQ(rank_without(ended, 1), 0);
   EXPECT_EQ(rank_without(ended, 2), 1);
   EXPECT_EQ(rank_without(ended, 4), 2);
+  EXPECT_EQ(joining_key_without({}, 2), "0/host/2");
+  EXPECT_EQ(joining_key_without(ended, 2), "2/host/1");
 }
 
 TEST(EndedRanks, AreHeardInTheirOrderAlsoByWhoComesLate) {

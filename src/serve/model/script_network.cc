@@ -54,24 +54,20 @@ class ScriptNetwork final : public Network {
 
   std::vector<torch::Tensor> run(std::vector<torch::jit::IValue> inputs) const override {
     const c10::InferenceMode guard;
-    const torch::jit::IValue answer = compute(std::move(inputs));
     std::vector<torch::Tensor> outputs;
-    if (answer.isGenericDict() && !outputs_.empty()) {
-      collect_named(answer.toGenericDict(), outputs_, outputs);
-    } else {
-      collect(answer, outputs);
-    }
-    for (auto& output : outputs) output = output.to(torch::kCPU);
-    return outputs;
-  }
-
- private:
-  torch::jit::IValue compute(std::vector<torch::jit::IValue> inputs) const {
     try {
       for (auto& input : inputs) {
         if (input.isTensor()) input = input.toTensor().to(device_);
       }
-      return module_.forward(std::move(inputs));
+      const torch::jit::IValue answer = module_.forward(std::move(inputs));
+      if (answer.isGenericDict() && !outputs_.empty()) {
+        collect_named(answer.toGenericDict(), outputs_, outputs);
+      } else {
+        collect(answer, outputs);
+      }
+      for (auto& output : outputs) output = output.to(torch::kCPU);
+    } catch (const Error&) {
+      throw;  // of what it returned, which is no request's fault
     } catch (const c10::Error& error) {
       refuse_computing(error.what_without_backtrace());
     } catch (const torch::jit::JITException& error) {
@@ -80,8 +76,10 @@ class ScriptNetwork final : public Network {
         const std::runtime_error& error) {  // as the interpreter wraps what its operations throw
       refuse_computing(error.what());
     }
+    return outputs;
   }
 
+ private:
   mutable torch::jit::Module module_;
   torch::Device device_;
   std::vector<std::string> outputs_;  // as the configuration names them

@@ -73,13 +73,6 @@ std::set<std::int64_t> versions_to_copy(const fs::path& model,
   return wanted;
 }
 
-// Of the repository that this thread looks at.
-thread_local const std::atomic<bool>* watched = nullptr;
-
-void check_stop() {
-  if (*watched) throw Error("the server ends");
-}
-
 }  // namespace
 
 Repository::Repository(const RepositoryOptions& options) : options_(options) {
@@ -214,9 +207,12 @@ void Repository::free_unused() {
   ::malloc_trim(0);
 }
 
+void Repository::check_stop() const {
+  if (stopping_) throw Error("the server ends");
+}
+
 void Repository::watch() {
-  watched = &stopping_;
-  const Interruptible interruptible(&check_stop);
+  const Interruptible until_the_end([this] { check_stop(); });
   std::unique_lock lock(watch_mutex_);
   while (!stop_.wait_for(lock, options_.poll, [&] { return stopping_.load(); })) {
     lock.unlock();
@@ -302,8 +298,7 @@ ModelStatus Repository::set_canary(const std::string& model, std::int64_t versio
 
 ModelStatus Repository::reload(const std::string& model) {
   {
-    watched = &stopping_;
-    const Interruptible interruptible(&check_stop);
+    const Interruptible until_the_end([this] { check_stop(); });
     find_models();
   }
   const auto served = find(model);

@@ -79,6 +79,7 @@ class Repository {
   void forget(const std::shared_ptr<ServedModel>& model);
   void update(ServedModel& model, bool at_once = false);
   void free_unused();
+  void check_stop() const;
   void watch();
 
   RepositoryOptions options_;
